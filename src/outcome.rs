@@ -1,0 +1,1 @@
+//! PURE. A decision becomes an event, and for a lost race a dead letter.

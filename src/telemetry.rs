@@ -1,0 +1,19 @@
+//! Logs: set up once, names in one place.
+
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{Log, LogFormat};
+
+/// Sends log lines to standard error, as the settings say.
+///
+/// # Errors
+/// The filter's fault, when it cannot be read.
+pub fn init(settings: &Log) -> Result<(), String> {
+    let filter = EnvFilter::try_new(&settings.filter).map_err(|fault| format!("log.filter: {fault}"))?;
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    match settings.format {
+        LogFormat::Pretty => lines.init(),
+        LogFormat::Json => lines.json().flatten_event(true).init(),
+    }
+    Ok(())
+}

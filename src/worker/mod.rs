@@ -1,0 +1,1 @@
+//! The worker: waiting orders, batches, supervision and drain.
