@@ -49,6 +49,14 @@ pub struct Delivery {
     pub attempts: u32,
 }
 
+#[cfg(test)]
+impl Delivery {
+    pub(crate) fn example(body: Vec<u8>) -> Self {
+        let tag = Tag { session: 1, delivery: 1 };
+        Self { tag, body, kind: None, content_encoding: None, redelivered: false, attempts: 0 }
+    }
+}
+
 /// What a consumer reports.
 #[derive(Debug)]
 pub enum Event {
@@ -88,6 +96,14 @@ impl Outgoing {
 /// The names of exchanges and queues under one prefix.
 #[derive(Clone, Debug)]
 pub struct Names {}
+
+impl Names {
+    /// All names begin with `prefix`.
+    #[must_use]
+    pub fn new(prefix: &str) -> Self {
+        todo!("{prefix}")
+    }
+}
 
 /// Consumes the orders queue on a connection of its own and keeps doing so: any end of connection, channel or consumer
 /// leads to a fresh one.

@@ -1,5 +1,7 @@
 //! One file per command.
 
+pub mod worker;
+
 use std::process::ExitCode;
 
 use clap::Subcommand;
@@ -8,7 +10,10 @@ use crate::config::Settings;
 
 /// What the program can do.
 #[derive(Debug, Subcommand)]
-pub enum Command {}
+pub enum Command {
+    /// Takes orders from the queue and decides them, until SIGTERM or SIGINT.
+    Worker(worker::WorkerArgs),
+}
 
 impl Command {
     /// Does it.
@@ -16,7 +21,8 @@ impl Command {
     /// # Errors
     /// Whatever went wrong, with what to do about it.
     pub async fn run(self, settings: Settings) -> anyhow::Result<ExitCode> {
-        drop(settings);
-        match self {}
+        match self {
+            Self::Worker(args) => worker::run(args, settings).await,
+        }
     }
 }

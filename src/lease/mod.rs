@@ -123,6 +123,14 @@ impl Leases {
         todo!("{seeds:?}")
     }
 
+    /// Asks whether the server answers.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn ping(&self) -> Result<(), Error> {
+        todo!()
+    }
+
     /// Gives back the leases that are still this attempt's; others are left alone.
     ///
     /// # Errors

@@ -1,1 +1,62 @@
-//! The worker: waiting orders, batches, supervision and drain.
+//! The worker: takes orders in, puts them together into batches, and keeps going.
+//!
+//! [`run`] is the whole of it: one loop that owns the waiting orders ([`waiting`]) and starts a task per batch. A batch
+//! ([`batch`]) takes leases ([`leasing`]), decides and commits; then its SKUs are free for the next one, while the same
+//! task publishes and acknowledges ([`settle`]).
+
+mod batch;
+mod context;
+mod dispatch;
+mod intake;
+mod leasing;
+mod outage;
+mod overdue;
+mod settle;
+pub mod waiting;
+
+use std::future::Future;
+
+pub use context::Trouble;
+
+use crate::broker::{self, Consumer, Publisher};
+use crate::config::Settings;
+use crate::lease::Leases;
+use crate::ledger::Ledger;
+
+/// What a worker is made of: settings and open connections.
+#[derive(Debug)]
+pub struct Parts {
+    /// All settings.
+    pub settings: Settings,
+    /// The database.
+    pub ledger: Ledger,
+    /// Redis.
+    pub leases: Leases,
+    /// The publishing side of the broker.
+    pub publisher: Publisher,
+    /// This worker's name, in leases and logs.
+    pub holder: String,
+}
+
+/// Why a worker ended other than by its shutdown.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It could not begin to consume.
+    #[error(transparent)]
+    Broker(#[from] broker::Error),
+    /// A task panicked, which is a bug: the messages go back to the queue, and the process should be started anew.
+    #[error("a task of the worker panicked: {0}")]
+    Panicked(String),
+    /// The time for finishing was over; what was left goes back to the queue.
+    #[error("{0} batches were still in work when the time for finishing was over; their orders go back to the queue")]
+    Unfinished(usize),
+}
+
+/// Works until `shutdown`; then takes nothing new, finishes what is in flight and gives the rest back.
+///
+/// # Errors
+/// See [`Error`].
+pub async fn run(parts: Parts, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+    let consumer = Consumer::start(&parts.settings.broker).await?;
+    dispatch::Dispatcher::new(parts, consumer).run(shutdown).await
+}

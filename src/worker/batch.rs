@@ -1,0 +1,319 @@
+//! The life of a batch: look up, lease, read, plan, commit.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, SubsecRound, Utc};
+use tracing::{error, info, warn};
+use uuid::Uuid;
+
+use super::context::{Context, Trouble};
+use super::leasing::{self, Grants};
+use super::settle::Settled;
+use super::waiting::{Contest, Job};
+use crate::checkpoint::{Point, reach};
+use crate::fence::FenceToken;
+use crate::lease::{Attempt, Request};
+use crate::ledger::{self, Batch, Commit, NewDecision, NewLine, Recorded, Refusal, Snapshot};
+use crate::order::{InvalidCode, Malformed, Order, OrderId, Sku};
+use crate::outcome::{Decided, Failure, Settlement, event_body};
+use crate::plan::{StockRow, Verdict, plan};
+
+/// Plans that were overtaken before they could be committed, one after the other, before the batch steps back.
+const MAX_OVERTAKEN: u32 = 10;
+/// How long it then pauses.
+const OVERTAKEN_PAUSE: Duration = Duration::from_millis(20);
+
+/// What became of a batch.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// These are decided, or will never be: publish and acknowledge.
+    pub settled: Vec<Settled>,
+    /// These are as they were, and go back to where they waited.
+    pub back: Vec<Job>,
+    /// SKUs that could not be had.
+    pub contests: HashMap<Sku, Contest>,
+    /// The leases that may still stand, to be kept or given back.
+    pub leases: HashMap<Sku, Attempt>,
+    /// A service failed.
+    pub trouble: Option<Trouble>,
+}
+
+/// Decides the orders of a batch as far as it can.
+pub async fn decide(context: &Context, jobs: Vec<Job>, requests: Vec<Request>) -> Outcome {
+    let mut work = Work::new(context, jobs, requests);
+    if let Err(trouble) = work.run().await {
+        // A transaction may have become durable without our hearing of it.
+        work.outcome.back.extend(work.open.drain(..).map(|job| Job { look_up: true, ..job }));
+        work.outcome.trouble = Some(trouble);
+    }
+    work.outcome
+}
+
+struct Work<'a> {
+    context: &'a Context,
+    /// Not decided yet, oldest first.
+    open: Vec<Job>,
+    requests: Vec<Request>,
+    grants: Option<Grants>,
+    /// The tokens have authorised a commit, or their trust has run out: new ones before the next commit.
+    spent: bool,
+    /// How many orders go into one transaction: halved by a failure that repeats.
+    share: usize,
+    outcome: Outcome,
+}
+
+/// How a transaction went, for what comes next.
+enum Step {
+    /// Some orders are decided, or left the batch.
+    Progress,
+    /// Somebody else was faster; read and plan again.
+    Overtaken,
+    /// The database refuses these orders for good.
+    Refused(String),
+}
+
+impl<'a> Work<'a> {
+    fn new(context: &'a Context, jobs: Vec<Job>, requests: Vec<Request>) -> Self {
+        let share = jobs.len();
+        Self { context, open: jobs, requests, grants: None, spent: true, share, outcome: Outcome::default() }
+    }
+
+    async fn run(&mut self) -> Result<(), Trouble> {
+        self.look_up().await?;
+        let mut overtaken = 0;
+        while !self.open.is_empty() {
+            if self.spent {
+                self.lease().await?;
+                continue;
+            }
+            match self.transact().await? {
+                Step::Progress => overtaken = 0,
+                Step::Overtaken if overtaken < MAX_OVERTAKEN => overtaken += 1,
+                Step::Overtaken => self.step_back(),
+                Step::Refused(detail) => self.narrow(detail),
+            }
+        }
+        Ok(())
+    }
+
+    /// Orders that may have been decided before are settled from their decision: no lease is needed for that.
+    async fn look_up(&mut self) -> Result<(), Trouble> {
+        let ids: Vec<OrderId> = self.open.iter().filter(|job| job.look_up).map(|job| job.order.id.clone()).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let recorded = self.context.ledger.read(&[], &ids).await?.recorded;
+        self.settle_recorded(&recorded, self.open.len());
+        Ok(())
+    }
+
+    /// Takes leases, new ones or the next tokens of those it has, for the orders that are still open.
+    async fn lease(&mut self) -> Result<(), Trouble> {
+        reach(&self.context.holder, Point::BeforeLease).await;
+        let wanted: HashSet<&Sku> =
+            self.open.iter().flat_map(|job| job.order.lines.iter().map(|line| &line.sku)).collect();
+        let mut requests: Vec<Request> =
+            self.requests.iter().filter(|request| wanted.contains(&request.sku)).cloned().collect();
+        for request in &mut requests {
+            request.previous = self.outcome.leases.get(&request.sku).copied().or(request.previous);
+        }
+        let grants = leasing::take(self.context, &requests).await?;
+        reach(&self.context.holder, Point::AfterLease).await;
+        self.outcome.leases.extend(grants.tokens.keys().map(|sku| (sku.clone(), grants.attempt)));
+        let lacking = |sku: &Sku| !grants.tokens.contains_key(sku) && !grants.missing.contains(sku);
+        let back = self.open.extract_if(.., |job| job.order.lines.iter().any(|line| lacking(&line.sku)));
+        self.outcome.back.extend(back);
+        let contests = grants.held.iter().map(|(sku, remaining)| (sku.clone(), Contest::Held(*remaining)));
+        self.outcome.contests.extend(contests);
+        self.grants = Some(grants);
+        self.spent = false;
+        Ok(())
+    }
+
+    /// Reads, plans and commits the oldest open orders.
+    async fn transact(&mut self) -> Result<Step, Trouble> {
+        let Some(grants) = &self.grants else { return Ok(Step::Progress) };
+        let share = self.share.min(self.open.len());
+        let (skus, ids) = subjects(&self.open[..share], grants);
+        let snapshot = match self.context.ledger.read(&skus, &ids).await {
+            Err(ledger::Error::Failed(detail)) => return Ok(Step::Refused(detail)),
+            answer => answer?,
+        };
+        let share = share - self.settle_recorded(&snapshot.recorded, share);
+        let Some((batch, planned)) = self.plan(share, snapshot) else { return Ok(Step::Progress) };
+        let Some(grants) = &self.grants else { return Ok(Step::Progress) };
+        if Instant::now() >= grants.trusted_until {
+            info!("a batch took longer than its leases are trusted; it takes new ones");
+            self.spent = true;
+            return Ok(Step::Overtaken);
+        }
+        reach(&self.context.holder, Point::BeforeCommit).await;
+        match self.context.ledger.commit(batch).await {
+            Ok(Commit::Committed) => {
+                reach(&self.context.holder, Point::AfterCommit).await;
+                self.settle_planned(planned);
+                Ok(Step::Progress)
+            }
+            Ok(Commit::AlreadyDecided) => Ok(Step::Overtaken),
+            Ok(Commit::Refused(refusals)) => Ok(self.give_up_stale(&refusals)),
+            Err(ledger::Error::Failed(detail)) => Ok(Step::Refused(detail)),
+            Err(trouble) => Err(trouble.into()),
+        }
+    }
+
+    /// Settles those of the first `share` open orders that have a decision; returns how many.
+    fn settle_recorded(&mut self, recorded: &HashMap<OrderId, Recorded>, share: usize) -> usize {
+        let before = self.open.len();
+        let settled = self.open.extract_if(..share, |job| recorded.contains_key(&job.order.id));
+        let settled = settled.filter_map(|job| {
+            let settlement = settlement_of(&job.order, recorded.get(&job.order.id)?);
+            Some(Settled { delivery: job.delivery, settlement })
+        });
+        self.outcome.settled.extend(settled);
+        before - self.open.len()
+    }
+
+    /// Plans the first `share` open orders: the transaction, and each order's place in `open` with its decision.
+    ///
+    /// `None` when nothing is left to decide. A second copy of an order waits for the first one's decision.
+    fn plan(&self, share: usize, snapshot: Snapshot) -> Option<(Batch, HashMap<u64, Decided>)> {
+        let grants = self.grants.as_ref()?;
+        let mut seen = HashSet::new();
+        let jobs: Vec<&Job> = self.open[..share].iter().filter(|job| seen.insert(&job.order.id)).collect();
+        if jobs.is_empty() {
+            return None;
+        }
+        let stock: HashMap<Sku, StockRow> =
+            snapshot.stock.into_iter().filter(|(sku, _)| grants.tokens.contains_key(sku)).collect();
+        let plan = plan(jobs.iter().map(|job| &*job.order), &stock);
+        let decided_at = Utc::now().trunc_subsecs(3);
+        let decisions: Vec<NewDecision> = jobs
+            .iter()
+            .zip(&plan.verdicts)
+            .map(|(job, verdict)| self.decision(&job.order, verdict, decided_at, &grants.tokens))
+            .collect();
+        let planned = jobs
+            .iter()
+            .zip(&decisions)
+            .map(|(job, new)| {
+                let (order_id, event) = (new.order_id.clone(), new.event.clone());
+                (job.arrival, Decided { order_id, rejected: new.rejected, revision: 0, event })
+            })
+            .collect();
+        let stock = plan.take.into_iter().filter_map(|(sku, take)| {
+            let token = *grants.tokens.get(&sku)?;
+            Some((sku, (take, token)))
+        });
+        let batch = Batch { commit_id: Uuid::new_v4(), decided_at, decisions, stock: stock.collect() };
+        Some((batch, planned))
+    }
+
+    fn decision(
+        &self,
+        order: &Order,
+        verdict: &Verdict,
+        decided_at: DateTime<Utc>,
+        tokens: &HashMap<Sku, FenceToken>,
+    ) -> NewDecision {
+        let default_hold = self.context.settings.order.hold_ms.duration();
+        let hold = order.hold.unwrap_or(default_hold);
+        let reserved = *verdict == Verdict::Reserved;
+        let expires_at = (reserved && !hold.is_zero()).then(|| decided_at + hold);
+        let lines = order.lines.iter().filter(|_| reserved).filter_map(|line| {
+            let token = *tokens.get(&line.sku)?;
+            Some(NewLine { sku: line.sku.clone(), quantity: line.quantity, token })
+        });
+        NewDecision {
+            order_id: order.id.clone(),
+            rejected: match verdict {
+                Verdict::Reserved => None,
+                Verdict::Rejected { reason, .. } => Some(*reason),
+            },
+            content_hash: order.content_hash,
+            event: event_body(&self.context.settings.broker.name_prefix, order, verdict, decided_at, expires_at),
+            expires_at,
+            lines: lines.collect(),
+        }
+    }
+
+    /// The transaction is durable: these orders are decided, and the tokens have served.
+    fn settle_planned(&mut self, mut planned: HashMap<u64, Decided>) {
+        for job in std::mem::take(&mut self.open) {
+            match planned.remove(&job.arrival) {
+                Some(decided) => {
+                    let settlement = Settlement::Decided(decided);
+                    self.outcome.settled.push(Settled { delivery: job.delivery, settlement });
+                }
+                None => self.open.push(job),
+            }
+        }
+        self.spent = true;
+        self.share = self.open.len();
+    }
+
+    /// The fence refused some SKUs: their orders step out, with the row's fence as floor, and spoil nobody else's.
+    fn give_up_stale(&mut self, refusals: &HashMap<Sku, Refusal>) -> Step {
+        let stale: HashMap<&Sku, FenceToken> = refusals
+            .iter()
+            .filter_map(|(sku, refusal)| match refusal {
+                Refusal::Stale { row } => Some((sku, *row)),
+                // Stock has changed since it was read: planning again deals with it.
+                Refusal::Short { .. } | Refusal::Gone => None,
+            })
+            .collect();
+        if stale.is_empty() {
+            return Step::Overtaken;
+        }
+        for (sku, row) in &stale {
+            let token = self.grants.as_mut().and_then(|grants| grants.tokens.remove(*sku));
+            let token = token.map(|token| token.to_string());
+            info!(%sku, %row, token, "the fence refused a stale token; its orders take a new lease");
+            self.outcome.contests.insert((*sku).clone(), Contest::Stale(*row));
+        }
+        let out = self.open.extract_if(.., |job| job.order.lines.iter().any(|line| stale.contains_key(&line.sku)));
+        self.outcome.back.extend(out);
+        Step::Progress
+    }
+
+    /// Too many others at the same rows: everything goes back and tries again in a moment.
+    fn step_back(&mut self) {
+        warn!(orders = self.open.len(), "a batch was overtaken again and again; it steps back for a moment");
+        let skus = self.open.iter().flat_map(|job| job.order.lines.iter().map(|line| line.sku.clone()));
+        self.outcome.contests.extend(skus.map(|sku| (sku, Contest::Held(OVERTAKEN_PAUSE))));
+        self.outcome.back.append(&mut self.open);
+    }
+
+    /// The database refuses this share of the batch for good: smaller shares, until the culprit stands alone.
+    fn narrow(&mut self, detail: String) {
+        let share = self.share.min(self.open.len());
+        if share > 1 {
+            warn!(orders = share, detail, "a transaction failed and would fail again; its orders are tried in halves");
+            self.share = share / 2;
+            return;
+        }
+        let job = self.open.remove(0);
+        error!(order = %job.order.id, detail, "an order cannot be decided; it goes to the dead letters for the operator");
+        let settlement = Settlement::Failed { failure: Failure::Internal, detail };
+        self.outcome.settled.push(Settled { delivery: job.delivery, settlement });
+        self.share = self.open.len();
+    }
+}
+
+/// The granted SKUs of these orders, and their ids, each once.
+fn subjects(jobs: &[Job], grants: &Grants) -> (Vec<Sku>, Vec<OrderId>) {
+    let skus: HashSet<&Sku> = jobs.iter().flat_map(|job| job.order.lines.iter().map(|line| &line.sku)).collect();
+    let ids: HashSet<&OrderId> = jobs.iter().map(|job| &job.order.id).collect();
+    let granted = skus.into_iter().filter(|sku| grants.tokens.contains_key(*sku)).cloned().collect();
+    (granted, ids.into_iter().cloned().collect())
+}
+
+/// A known order id: the same order is told its decision again; another one under this id is refused.
+#[must_use]
+pub fn settlement_of(order: &Order, recorded: &Recorded) -> Settlement {
+    if recorded.content_hash == order.content_hash {
+        return Settlement::Decided(Decided::from_recorded(order.id.clone(), recorded.clone()));
+    }
+    let detail = format!("order {:?} was decided before with other lines or another hold time", order.id);
+    Settlement::Invalid(Malformed::new(InvalidCode::ConflictingDuplicate, detail))
+}

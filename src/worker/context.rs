@@ -1,0 +1,61 @@
+//! What every part of a worker has in hand.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::broker::{Control, Names, Publisher, Tag};
+use crate::config::Settings;
+use crate::lease::{self, Leases};
+use crate::ledger::{self, Ledger};
+
+/// The worker's connections and settings, shared by its tasks.
+#[derive(Debug)]
+pub struct Context {
+    /// All settings.
+    pub settings: Settings,
+    /// Exchanges and queues.
+    pub names: Names,
+    /// The database.
+    pub ledger: Ledger,
+    /// Redis.
+    pub leases: Leases,
+    /// The publishing side of the broker.
+    pub publisher: Publisher,
+    /// The consuming side.
+    pub control: Control,
+    /// This worker's name, in leases and logs.
+    pub holder: String,
+    /// Sessions up to this one have ended: their deliveries come again.
+    ended_session: AtomicU64,
+}
+
+impl Context {
+    /// Puts the parts together.
+    #[must_use]
+    pub fn new(parts: super::Parts, control: Control) -> Self {
+        let super::Parts { settings, ledger, leases, publisher, holder } = parts;
+        let names = Names::new(&settings.broker.name_prefix);
+        Self { settings, names, ledger, leases, publisher, control, holder, ended_session: AtomicU64::new(0) }
+    }
+
+    /// A session has ended.
+    pub fn end_session(&self, session: u64) {
+        self.ended_session.fetch_max(session, Ordering::Relaxed);
+    }
+
+    /// Whether an acknowledgement of this delivery can still reach the broker.
+    #[must_use]
+    pub fn is_live(&self, tag: Tag) -> bool {
+        tag.session > self.ended_session.load(Ordering::Relaxed)
+    }
+}
+
+/// A service failed: the orders are as they were, and go back to where they waited.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// The database.
+    #[error(transparent)]
+    Ledger(#[from] ledger::Error),
+    /// Redis.
+    #[error(transparent)]
+    Lease(#[from] lease::Error),
+}

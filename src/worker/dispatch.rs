@@ -1,0 +1,312 @@
+//! The worker's loop: owns the waiting orders, starts a task per batch, and drains at the end.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinSet};
+use tracing::{error, info, warn};
+
+use super::batch::{self, Outcome};
+use super::context::{Context, Trouble};
+use super::intake::Intake;
+use super::outage::{Action, Outage};
+use super::settle::{Settled, settle};
+use super::waiting::{BatchLimits, Job, Overdue, Waiting};
+use super::{Error, Parts, overdue};
+use crate::broker::{Consumer, Event};
+use crate::checkpoint::{Point, reach};
+use crate::lease::{Attempt, Request};
+use crate::order::Sku;
+
+/// Deliveries taken in at once before batches are formed.
+const INTAKE: usize = 1024;
+
+/// The worker's loop.
+pub struct Dispatcher {
+    context: Arc<Context>,
+    consumer: Consumer,
+    intake: Intake,
+    waiting: Waiting,
+    /// Batches before their commit.
+    in_flight: usize,
+    tasks: JoinSet<()>,
+    reports: mpsc::UnboundedReceiver<Report>,
+    reporter: mpsc::UnboundedSender<Report>,
+    outage: Option<Outage>,
+    draining: bool,
+}
+
+/// What a task tells the loop.
+enum Report {
+    /// A batch is through with its SKUs; it goes on to publish by itself.
+    Batch { skus: Vec<Sku>, outcome: Outcome },
+    /// An overdue order could not be resolved.
+    Back(Job, Trouble),
+    /// The services were asked whether they are back.
+    Probed(Result<(), Trouble>),
+}
+
+impl Dispatcher {
+    /// Nothing has happened yet.
+    pub fn new(parts: Parts, consumer: Consumer) -> Self {
+        let context = Arc::new(Context::new(parts, consumer.control.clone()));
+        let settings = &context.settings;
+        let limits = BatchLimits { max_orders: settings.batch.max_orders, max_lines: settings.batch.max_lines };
+        let (reporter, reports) = mpsc::unbounded_channel();
+        Self {
+            intake: Intake::new(settings),
+            waiting: Waiting::new(limits, settings.lease.wait_ms.duration()),
+            context,
+            consumer,
+            in_flight: 0,
+            tasks: JoinSet::new(),
+            reports,
+            reporter,
+            outage: None,
+            draining: false,
+        }
+    }
+
+    /// Works until `shutdown`, then drains.
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+        tokio::pin!(shutdown);
+        let mut events = Vec::with_capacity(INTAKE);
+        let ended = loop {
+            let alarm = self.next_alarm();
+            tokio::select! {
+                () = &mut shutdown => break Ok(()),
+                count = self.consumer.events.recv_many(&mut events, INTAKE) => {
+                    if count == 0 {
+                        break Ok(());
+                    }
+                    self.take_in(events.drain(..));
+                }
+                Some(report) = self.reports.recv() => self.on_report(report),
+                Some(ended) = self.tasks.join_next() => if let Err(error) = panicked(ended) { break Err(error) },
+                () = sleep_until(alarm) => {}
+            }
+            self.advance(Instant::now());
+        };
+        let drained = self.drain().await;
+        ended.and(drained)
+    }
+
+    /// Reads deliveries; what is no order is settled at once.
+    fn take_in(&mut self, events: impl Iterator<Item = Event>) {
+        let mut malformed = Vec::new();
+        for event in events {
+            match event {
+                Event::Delivery(delivery) => match self.intake.read(delivery) {
+                    Ok(job) => self.waiting.push(job),
+                    Err(settled) => malformed.push(settled),
+                },
+                Event::Lost { session } => {
+                    self.context.end_session(session);
+                    let context = &self.context;
+                    self.waiting.retain(|job| context.is_live(job.delivery.tag));
+                }
+            }
+        }
+        if !malformed.is_empty() {
+            warn!(messages = malformed.len(), "messages that are not orders go to the dead letters");
+            self.spawn_settle(malformed);
+        }
+    }
+
+    fn on_report(&mut self, report: Report) {
+        let now = Instant::now();
+        match report {
+            Report::Batch { skus, outcome } => self.on_batch(skus, outcome, now),
+            Report::Back(job, trouble) => {
+                self.put_back(vec![job], now);
+                self.on_trouble(trouble, now);
+            }
+            Report::Probed(Ok(())) => self.end_outage(now),
+            Report::Probed(Err(_)) => {
+                if let Some(outage) = &mut self.outage {
+                    outage.still_away(now);
+                }
+            }
+        }
+    }
+
+    /// Frees a batch's SKUs. The next batch may go on with their leases; those that it does not want are given back.
+    fn on_batch(&mut self, skus: Vec<Sku>, outcome: Outcome, now: Instant) {
+        self.in_flight -= 1;
+        let Outcome { settled: _, back, contests, mut leases, trouble } = outcome;
+        let had = skus.iter().filter(|sku| !contests.contains_key(*sku));
+        self.waiting.free(had.map(|sku| (sku.clone(), leases.remove(sku))), now);
+        self.waiting.contest(contests, now);
+        self.put_back(back, now);
+        if let Some(trouble) = trouble {
+            self.on_trouble(trouble, now);
+        }
+        self.advance(now);
+        let unwanted = self.waiting.unkeep(&skus);
+        self.spawn_release(unwanted.into_iter().chain(leases));
+    }
+
+    fn put_back(&mut self, jobs: Vec<Job>, now: Instant) {
+        let context = &self.context;
+        let jobs = jobs.into_iter().filter(|job| context.is_live(job.delivery.tag)).collect();
+        for overdue in self.waiting.put_back(jobs, now) {
+            self.spawn_overdue(overdue);
+        }
+    }
+
+    /// One log line per outage, however many batches meet it.
+    fn on_trouble(&mut self, trouble: Trouble, now: Instant) {
+        if self.outage.is_none() {
+            error!(error = %trouble, "a service is away; no order is taken on until it answers");
+            self.outage = Some(Outage::begin(now));
+        }
+    }
+
+    fn end_outage(&mut self, now: Instant) {
+        if let Some(outage) = self.outage.take() {
+            info!(seconds = outage.lasted(now).as_secs_f64(), "all services answer again; going on");
+            if outage.gave_back() {
+                self.context.control.resume();
+            }
+        }
+    }
+
+    /// Does whatever can be done now.
+    fn advance(&mut self, now: Instant) {
+        self.waiting.tick(now);
+        while let Some(action) = self.outage.as_mut().and_then(|outage| outage.due(now)) {
+            match action {
+                Action::Probe => self.spawn_probe(),
+                Action::GiveBack => {
+                    warn!(
+                        orders = self.waiting.len(),
+                        "the outage lasts; messages in hand are given back to the queue"
+                    );
+                    self.context.control.pause();
+                    self.waiting.retain(|_| false);
+                }
+            }
+        }
+        let most = self.context.settings.batch.max_in_flight;
+        while self.outage.is_none() && !self.draining && self.in_flight < most {
+            let Some((jobs, requests)) = self.waiting.take_batch(now) else { return };
+            self.in_flight += 1;
+            self.spawn_batch(jobs, requests);
+        }
+    }
+
+    fn next_alarm(&self) -> Option<Instant> {
+        let outage = self.outage.as_ref().and_then(Outage::next_alarm);
+        self.waiting.next_alarm().into_iter().chain(outage).min()
+    }
+
+    fn spawn_batch(&mut self, jobs: Vec<Job>, requests: Vec<Request>) {
+        let (context, reporter) = (self.context.clone(), self.reporter.clone());
+        self.tasks.spawn(async move {
+            let skus = requests.iter().map(|request| request.sku.clone()).collect();
+            let mut outcome = batch::decide(&context, jobs, requests).await;
+            let settled = std::mem::take(&mut outcome.settled);
+            report(&reporter, Report::Batch { skus, outcome });
+            settle(&context, settled).await;
+        });
+    }
+
+    fn spawn_settle(&mut self, settled: Vec<Settled>) {
+        let context = self.context.clone();
+        self.tasks.spawn(async move { settle(&context, settled).await });
+    }
+
+    fn spawn_overdue(&mut self, overdue: Overdue) {
+        let (context, reporter) = (self.context.clone(), self.reporter.clone());
+        self.tasks.spawn(async move {
+            match overdue::resolve(&context, overdue).await {
+                Ok(settled) => settle(&context, vec![settled]).await,
+                Err((job, trouble)) => report(&reporter, Report::Back(job, trouble)),
+            }
+        });
+    }
+
+    fn spawn_release(&mut self, leases: impl Iterator<Item = (Sku, Attempt)>) {
+        let mut by_attempt: HashMap<Attempt, Vec<Sku>> = HashMap::new();
+        for (sku, attempt) in leases {
+            by_attempt.entry(attempt).or_default().push(sku);
+        }
+        for (attempt, skus) in by_attempt {
+            let context = self.context.clone();
+            self.tasks.spawn(async move { release(&context, attempt, &skus).await });
+        }
+    }
+
+    fn spawn_probe(&mut self) {
+        let (context, reporter) = (self.context.clone(), self.reporter.clone());
+        self.tasks.spawn(async move { report(&reporter, Report::Probed(probe(&context).await)) });
+    }
+
+    /// Takes nothing new, waits for what is in flight, and gives the rest back.
+    async fn drain(mut self) -> Result<(), Error> {
+        self.draining = true;
+        let grace = self.context.settings.shutdown.grace_ms.duration();
+        info!(batches = self.in_flight, waiting = self.waiting.len(), "finishing what is in flight");
+        let finished = tokio::time::timeout(grace, self.finish()).await;
+        let left = self.tasks.len();
+        self.tasks.abort_all();
+        self.consumer.control.close().await;
+        match finished {
+            Ok(finished) => finished,
+            Err(_) => Err(Error::Unfinished(left)),
+        }
+    }
+
+    async fn finish(&mut self) -> Result<(), Error> {
+        self.consumer.control.stop().await;
+        loop {
+            tokio::select! {
+                biased;
+                Some(report) = self.reports.recv() => self.on_report(report),
+                ended = self.tasks.join_next() => match ended {
+                    Some(ended) => panicked(ended)?,
+                    None => return Ok(()),
+                },
+            }
+        }
+    }
+}
+
+/// Gives leases back. Only this attempt's: one that ended and went to somebody else is left alone.
+async fn release(context: &Context, attempt: Attempt, skus: &[Sku]) {
+    reach(&context.holder, Point::BeforeRelease).await;
+    if let Err(error) = context.leases.release(attempt, skus).await {
+        warn!(%error, skus = skus.len(), "leases were not given back; they end by themselves");
+    }
+}
+
+/// Asks both services something small.
+async fn probe(context: &Context) -> Result<(), Trouble> {
+    context.ledger.verify_schema().await?;
+    context.leases.ping().await?;
+    Ok(())
+}
+
+/// The loop outlives its tasks; when it is gone, so is the process.
+fn report(reporter: &mpsc::UnboundedSender<Report>, report: Report) {
+    if reporter.send(report).is_err() {
+        warn!("a task ended after the worker's loop");
+    }
+}
+
+fn panicked(ended: Result<(), JoinError>) -> Result<(), Error> {
+    match ended {
+        Err(error) if error.is_panic() => Err(Error::Panicked(error.to_string())),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+async fn sleep_until(alarm: Option<Instant>) {
+    match alarm {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,142 @@
+//! Takes the leases of a batch, and recovers the counters that Redis has forgotten.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use tracing::{info, warn};
+
+use super::context::{Context, Trouble};
+use crate::checkpoint::{Point, reach};
+use crate::fence::FenceToken;
+use crate::lease::{self, Attempt, Cause, Incarnation, Reply, Request, Seed};
+use crate::ledger::Advance;
+use crate::order::Sku;
+use crate::retry::Backoff;
+
+/// Asking again for what is still unknown: other workers may recover the same SKUs, each time with a higher epoch.
+const MAX_ROUNDS: u32 = 8;
+/// Asking again when a reply was lost; under the same attempt, so that what was granted is granted again.
+const MAX_ASKS: u32 = 3;
+
+/// What a batch was given.
+#[derive(Debug)]
+pub struct Grants {
+    /// Under this name.
+    pub attempt: Attempt,
+    /// The tokens, one per SKU, each good for one commit.
+    pub tokens: HashMap<Sku, FenceToken>,
+    /// Held by others, for at most this time.
+    pub held: HashMap<Sku, Duration>,
+    /// SKUs without a stock row.
+    pub missing: HashSet<Sku>,
+    /// Until when the leases are trusted.
+    pub trusted_until: Instant,
+}
+
+/// Takes leases, in a fixed number of round trips whatever the number of SKUs.
+///
+/// # Errors
+/// [`Trouble`]; what was granted by then ends by itself.
+pub async fn take(context: &Context, requests: &[Request]) -> Result<Grants, Trouble> {
+    let lease = &context.settings.lease;
+    // A lease is trusted from before it was asked for: the server's clock started later.
+    let trusted_until = Instant::now() + lease.ttl_ms.duration() - lease.safety_margin_ms.duration();
+    let mut grants = Grants {
+        attempt: Attempt::new(),
+        tokens: HashMap::with_capacity(requests.len()),
+        held: HashMap::new(),
+        missing: HashSet::new(),
+        trusted_until,
+    };
+    let mut pending = requests.to_vec();
+    let mut backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(50));
+    for round in 1..=MAX_ROUNDS {
+        let replies = ask(context, grants.attempt, &pending).await?;
+        let unknown = sort(&mut grants, &pending, replies);
+        if unknown.is_empty() {
+            return Ok(grants);
+        }
+        if round > 1 {
+            backoff.wait().await;
+        }
+        recover(context, &unknown, &mut grants.missing).await?;
+        pending.retain(|request| unknown.contains_key(&request.sku) && !grants.missing.contains(&request.sku));
+        if pending.is_empty() {
+            return Ok(grants);
+        }
+    }
+    // Others recover these SKUs again and again: let them, and come back.
+    grants.held.extend(pending.into_iter().map(|request| (request.sku, Duration::from_millis(50))));
+    Ok(grants)
+}
+
+/// Asks once, and again when the reply was lost.
+async fn ask(context: &Context, attempt: Attempt, requests: &[Request]) -> Result<Vec<Reply>, lease::Error> {
+    let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
+    for _ in 1..MAX_ASKS {
+        match context.leases.acquire(attempt, requests).await {
+            Err(lease::Error::Unavailable(_)) => backoff.wait().await,
+            answer => return answer,
+        }
+    }
+    context.leases.acquire(attempt, requests).await
+}
+
+type Unknown = HashMap<Sku, (Incarnation, Cause)>;
+
+/// Sorts replies into the grants; returns the SKUs to recover.
+fn sort(grants: &mut Grants, requests: &[Request], replies: Vec<Reply>) -> Unknown {
+    let mut unknown = HashMap::new();
+    for (request, reply) in requests.iter().zip(replies) {
+        let sku = request.sku.clone();
+        match reply {
+            Reply::Granted(token) => drop(grants.tokens.insert(sku, token)),
+            Reply::Held { remaining } => drop(grants.held.insert(sku, remaining)),
+            Reply::Unknown { incarnation, cause } => drop(unknown.insert(sku, (incarnation, cause))),
+        }
+    }
+    unknown
+}
+
+/// Moves the epoch of each SKU in the database, and tells Redis of those that this worker moved.
+async fn recover(context: &Context, unknown: &Unknown, missing: &mut HashSet<Sku>) -> Result<(), Trouble> {
+    reach(&context.holder, Point::BeforeAdvance).await;
+    let skus: Vec<Sku> = unknown.keys().cloned().collect();
+    let mut seeds = Vec::with_capacity(skus.len());
+    for (sku, advance) in context.ledger.advance_epochs(&skus).await? {
+        match advance {
+            Advance::Won(epoch) => {
+                let Some((incarnation, _)) = unknown.get(&sku) else { continue };
+                seeds.push(Seed { sku, incarnation: incarnation.clone(), epoch });
+            }
+            // Whoever moved it seeds it.
+            Advance::Lost => {}
+            Advance::NoRow => drop(missing.insert(sku)),
+            Advance::Exhausted => warn!(%sku, "the SKU has used up its fence epochs: run `lastunit audit`"),
+        }
+    }
+    log_recovery(&seeds, unknown);
+    reach(&context.holder, Point::BeforeSeed).await;
+    if !seeds.is_empty()
+        && let Err(error) = context.leases.seed(&seeds).await
+    {
+        // It may have arrived or not: never sent again. The next acquire tells, and recovers with the next epoch.
+        warn!(%error, skus = seeds.len(), "the answer to a recovery was lost; it is repeated with the next epoch");
+    }
+    Ok(())
+}
+
+/// One line per recovery and cause, however many SKUs it covers.
+fn log_recovery(seeds: &[Seed], unknown: &Unknown) {
+    for cause in [Cause::Missing, Cause::Incarnation, Cause::Behind] {
+        let mut recovered = seeds.iter().filter(|seed| unknown.get(&seed.sku).is_some_and(|(_, why)| *why == cause));
+        let Some(first) = recovered.next() else { continue };
+        let count = 1 + recovered.count();
+        let why = match cause {
+            Cause::Missing => "redis has no counter (first use, flush, eviction or expiry)",
+            Cause::Incarnation => "redis was restarted or failed over",
+            Cause::Behind => "redis went back in time",
+        };
+        info!(skus = count, sku = %first.sku, epoch = %first.epoch, "recovered the fence: {why}");
+    }
+}

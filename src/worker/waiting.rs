@@ -1,0 +1,363 @@
+//! PURE. Orders that wait for their SKUs: first come, first served per SKU.
+//!
+//! Every SKU has a *lane*: the waiting orders that want it, oldest first, and whether it is free, busy in a batch of this
+//! worker, or contested by another worker. An order can start when it stands first in all of its lanes and all of them
+//! are free; so one that has to wait holds back the later orders for its SKUs, and no others. A batch takes the oldest
+//! orders that can start, and then those that could start if the ones before them were gone: within a batch they are
+//! decided one after the other.
+//!
+//! Each step costs time in the number of lines it touches, never in the number of orders that wait.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::broker::Delivery;
+use crate::fence::FenceToken;
+use crate::lease::{Attempt, Request};
+use crate::order::{Order, Sku};
+use crate::retry::Backoff;
+
+/// A worker goes on with a SKU, batch after batch on one lease, for at most this time; then others get their turn.
+const KEEP_FOR: Duration = Duration::from_millis(500);
+/// How long it then stays away: long enough for a waiting worker to try ([`LONGEST_PAUSE`] apart) and win.
+const YIELD_FOR: Duration = Duration::from_millis(10);
+/// First and longest pause before a contested SKU is tried again.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(25);
+
+/// An order in the worker's hands.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Its place in the sequence of arrival.
+    pub arrival: u64,
+    /// When it arrived.
+    pub arrived: Instant,
+    /// The message.
+    pub delivery: Arc<Delivery>,
+    /// What it says.
+    pub order: Arc<Order>,
+    /// It may have been decided before: look it up before a lease is taken for it.
+    pub look_up: bool,
+}
+
+/// Why a SKU could not be had.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Contest {
+    /// Another worker's lease, for at most this time.
+    Held(Duration),
+    /// The fence refused: the row's token is the floor of the next acquire.
+    Stale(FenceToken),
+}
+
+/// An order whose SKUs did not come in time.
+#[derive(Debug)]
+pub struct Overdue {
+    /// The order.
+    pub job: Job,
+    /// What stood in its way.
+    pub cause: Contest,
+}
+
+/// What a batch may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchLimits {
+    /// Orders.
+    pub max_orders: usize,
+    /// Lines of all orders together; an order with more goes alone.
+    pub max_lines: usize,
+}
+
+/// The waiting orders and their lanes.
+#[derive(Debug)]
+pub struct Waiting {
+    limits: BatchLimits,
+    /// How long an order waits for contested SKUs.
+    patience: Duration,
+    jobs: HashMap<u64, Job>,
+    lanes: HashMap<Sku, Lane>,
+    /// Arrivals of the orders that can start.
+    ready: BTreeSet<u64>,
+    /// Contested lanes by the time of their next try.
+    alarms: BTreeSet<(Instant, Sku)>,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    queue: BTreeSet<u64>,
+    state: LaneState,
+    /// The lease that this worker has kept for its next batch.
+    kept: Option<Attempt>,
+    /// Since when it has gone on with this SKU without giving the lease back.
+    kept_since: Option<Instant>,
+    /// The fence as last seen.
+    floor: FenceToken,
+    contested: Option<Contested>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum LaneState {
+    #[default]
+    Free,
+    /// In a batch of this worker.
+    Busy,
+    /// Not before this time.
+    Paused(Instant),
+}
+
+#[derive(Debug)]
+struct Contested {
+    since: Instant,
+    cause: Contest,
+    backoff: Backoff,
+}
+
+impl Lane {
+    fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.state == LaneState::Free && self.kept.is_none() && self.contested.is_none()
+    }
+}
+
+impl Waiting {
+    /// Nobody waits yet.
+    #[must_use]
+    pub fn new(limits: BatchLimits, patience: Duration) -> Self {
+        Self {
+            limits,
+            patience,
+            jobs: HashMap::new(),
+            lanes: HashMap::new(),
+            ready: BTreeSet::new(),
+            alarms: BTreeSet::new(),
+        }
+    }
+
+    /// How many orders wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Whether nobody waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// Whether an order can start now.
+    #[must_use]
+    pub fn can_start(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// An order takes its place, by its arrival, in the lanes of its SKUs.
+    pub fn push(&mut self, job: Job) {
+        let mut displaced = Vec::new();
+        for line in &job.order.lines {
+            let queue = &mut self.lanes.entry(line.sku.clone()).or_default().queue;
+            displaced.extend(queue.first().filter(|first| **first > job.arrival));
+            queue.insert(job.arrival);
+        }
+        // An order that comes back stands before later ones: they are not first in their lanes any more.
+        for arrival in displaced {
+            self.ready.remove(&arrival);
+        }
+        let (arrival, order) = (job.arrival, job.order.clone());
+        self.jobs.insert(arrival, job);
+        if self.starts(arrival, &order, |_| false) {
+            self.ready.insert(arrival);
+        }
+    }
+
+    /// Takes the next batch, oldest first, and makes its SKUs busy; with it the leases to ask for. `None` when no order
+    /// can start.
+    pub fn take_batch(&mut self, now: Instant) -> Option<(Vec<Job>, Vec<Request>)> {
+        let mut batch = Vec::new();
+        let mut mine = HashMap::new();
+        let mut behind = Vec::new();
+        let mut lines = 0;
+        while let Some(&arrival) = self.ready.first() {
+            let size = self.jobs[&arrival].order.lines.len();
+            if batch.len() >= self.limits.max_orders || (!batch.is_empty() && lines + size > self.limits.max_lines) {
+                break;
+            }
+            self.ready.pop_first();
+            lines += size;
+            let Some(job) = self.jobs.remove(&arrival) else { continue };
+            self.move_up(&job, &mut mine, &mut behind, now);
+            batch.push(job);
+        }
+        // What became ready only behind this batch, and did not get into it, has to wait for it.
+        for arrival in behind {
+            self.ready.remove(&arrival);
+        }
+        if batch.is_empty() { None } else { Some((batch, mine.into_values().collect())) }
+    }
+
+    /// Takes a job that joins the batch out of its lanes, and lets those `behind` it step forward.
+    fn move_up(&mut self, job: &Job, mine: &mut HashMap<Sku, Request>, behind: &mut Vec<u64>, now: Instant) {
+        for line in &job.order.lines {
+            let Some(lane) = self.lanes.get_mut(&line.sku) else { continue };
+            lane.queue.remove(&job.arrival);
+            lane.state = LaneState::Busy;
+            lane.kept_since.get_or_insert(now);
+            if !mine.contains_key(&line.sku) {
+                let request = Request { sku: line.sku.clone(), previous: lane.kept.take(), floor: lane.floor };
+                mine.insert(line.sku.clone(), request);
+            }
+        }
+        for line in &job.order.lines {
+            let Some(&next) = self.lanes.get(&line.sku).and_then(|lane| lane.queue.first()) else { continue };
+            let order = self.jobs[&next].order.clone();
+            if self.starts(next, &order, |sku| mine.contains_key(sku)) {
+                self.ready.insert(next);
+                behind.push(next);
+            }
+        }
+    }
+
+    /// Whether an order stands first in all its lanes, each free or `mine`.
+    fn starts(&self, arrival: u64, order: &Order, mine: impl Fn(&Sku) -> bool) -> bool {
+        order.lines.iter().all(|line| {
+            self.lanes.get(&line.sku).is_some_and(|lane| {
+                lane.queue.first() == Some(&arrival) && (lane.state == LaneState::Free || mine(&line.sku))
+            })
+        })
+    }
+
+    /// A batch is through with these SKUs: others may have them. With each the lease that still stands, if it does.
+    pub fn free(&mut self, skus: impl IntoIterator<Item = (Sku, Option<Attempt>)>, now: Instant) {
+        for (sku, kept) in skus {
+            let Some(lane) = self.lanes.get_mut(&sku) else { continue };
+            (lane.state, lane.kept, lane.contested) = (LaneState::Free, kept, None);
+            // Committed with a token above it, or never asked for: either way the floor has served.
+            lane.floor = FenceToken::ZERO;
+            let turn_is_over = lane.kept_since.is_some_and(|since| now.saturating_duration_since(since) >= KEEP_FOR);
+            if turn_is_over && kept.is_some() && !lane.queue.is_empty() {
+                lane.state = LaneState::Paused(now + YIELD_FOR);
+                self.alarms.insert((now + YIELD_FOR, sku));
+            } else {
+                self.wake(&sku);
+            }
+        }
+    }
+
+    /// The leases among these SKUs that no batch has gone on with: they must be given back now.
+    pub fn unkeep<'a>(&mut self, skus: impl IntoIterator<Item = &'a Sku>) -> Vec<(Sku, Attempt)> {
+        let mut unused = Vec::new();
+        for sku in skus {
+            let Some(lane) = self.lanes.get_mut(sku) else { continue };
+            if lane.state != LaneState::Busy {
+                lane.kept_since = None;
+            }
+            unused.extend(lane.kept.take().map(|attempt| (sku.clone(), attempt)));
+            if lane.is_idle() {
+                self.lanes.remove(sku);
+            }
+        }
+        unused
+    }
+
+    /// A batch could not have these SKUs: they pause, with back-off, never longer than a foreign lease can last.
+    pub fn contest(&mut self, contests: impl IntoIterator<Item = (Sku, Contest)>, now: Instant) {
+        for (sku, cause) in contests {
+            let lane = self.lanes.entry(sku.clone()).or_default();
+            let contested = lane.contested.get_or_insert_with(|| Contested {
+                since: now,
+                cause,
+                backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
+            });
+            contested.cause = cause;
+            let pause = match cause {
+                Contest::Held(remaining) => contested.backoff.next_delay().min(remaining),
+                Contest::Stale(row) => {
+                    lane.floor = row;
+                    Duration::ZERO
+                }
+            };
+            (lane.kept, lane.kept_since) = (None, None);
+            lane.state = LaneState::Paused(now + pause);
+            self.alarms.insert((now + pause, sku));
+        }
+    }
+
+    /// Frees the lanes whose pause is over.
+    pub fn tick(&mut self, now: Instant) {
+        while let Some((at, _)) = self.alarms.first()
+            && *at <= now
+        {
+            let Some((at, sku)) = self.alarms.pop_first() else { return };
+            if let Some(lane) = self.lanes.get_mut(&sku)
+                && lane.state == LaneState::Paused(at)
+            {
+                lane.state = LaneState::Free;
+                if lane.queue.is_empty() {
+                    lane.contested = None;
+                }
+                self.wake(&sku);
+            }
+        }
+    }
+
+    /// When [`Waiting::tick`] has something to do next.
+    #[must_use]
+    pub fn next_alarm(&self) -> Option<Instant> {
+        self.alarms.first().map(|(at, _)| *at)
+    }
+
+    /// Puts orders back in their places, but for those that have waited too long for a contested SKU.
+    ///
+    /// The wait is counted from when the order arrived or, if that is later, from when the SKU was first contested: time
+    /// spent behind the worker's own work does not count.
+    #[must_use]
+    pub fn put_back(&mut self, jobs: Vec<Job>, now: Instant) -> Vec<Overdue> {
+        let mut overdue = Vec::new();
+        for job in jobs {
+            match self.overdue_cause(&job, now) {
+                Some(cause) => overdue.push(Overdue { job, cause }),
+                None => self.push(job),
+            }
+        }
+        overdue
+    }
+
+    fn overdue_cause(&self, job: &Job, now: Instant) -> Option<Contest> {
+        job.order.lines.iter().find_map(|line| {
+            let contested = self.lanes.get(&line.sku)?.contested.as_ref()?;
+            let since = contested.since.max(job.arrived);
+            (now.saturating_duration_since(since) >= self.patience).then_some(contested.cause)
+        })
+    }
+
+    /// Forgets orders that nobody wants from this worker any more: those of an ended session, or all of them.
+    pub fn retain(&mut self, keep: impl Fn(&Job) -> bool) {
+        let gone: Vec<Job> = self.jobs.extract_if(|_, job| !keep(job)).map(|(_, job)| job).collect();
+        for job in &gone {
+            self.ready.remove(&job.arrival);
+            for line in &job.order.lines {
+                if let Some(lane) = self.lanes.get_mut(&line.sku) {
+                    lane.queue.remove(&job.arrival);
+                }
+            }
+        }
+        for line in gone.iter().flat_map(|job| &job.order.lines) {
+            self.wake(&line.sku);
+        }
+    }
+
+    /// Makes the first order of a free lane ready if it can start, and forgets a lane that nobody needs.
+    fn wake(&mut self, sku: &Sku) {
+        let Some(lane) = self.lanes.get(sku) else { return };
+        if let Some(&first) = lane.queue.first() {
+            let order = self.jobs[&first].order.clone();
+            if self.starts(first, &order, |_| false) {
+                self.ready.insert(first);
+            }
+        } else if lane.is_idle() {
+            self.lanes.remove(sku);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

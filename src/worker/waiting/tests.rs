@@ -1,0 +1,207 @@
+//! First come, first served per SKU, against a plain scan over all waiting orders.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::order::{Limits, parse};
+
+const LIMITS: BatchLimits = BatchLimits { max_orders: 4, max_lines: 6 };
+const PATIENCE: Duration = Duration::from_secs(1);
+
+fn job(arrival: u64, now: Instant, skus: &[&str]) -> Job {
+    let lines: Vec<_> = skus.iter().map(|sku| serde_json::json!({"sku": sku, "quantity": 1})).collect();
+    let body = serde_json::json!({"order_id": format!("A-{arrival}"), "lines": lines}).to_string();
+    let limits = Limits { max_bytes: 9_999, max_lines: 99, max_quantity: 99 };
+    let order = Arc::new(parse(body.as_bytes(), &limits).expect("an order"));
+    let delivery = Arc::new(Delivery::example(body.into_bytes()));
+    Job { arrival, arrived: now, delivery, order, look_up: false }
+}
+
+fn sku(name: &str) -> Sku {
+    Sku::new(name).expect("a sku")
+}
+
+fn waiting(jobs: &[(u64, &[&str])]) -> Waiting {
+    let mut waiting = Waiting::new(LIMITS, PATIENCE);
+    let now = Instant::now();
+    for (arrival, skus) in jobs {
+        waiting.push(job(*arrival, now, skus));
+    }
+    waiting
+}
+
+/// The arrivals of the next batch.
+fn take(waiting: &mut Waiting) -> Vec<u64> {
+    waiting.take_batch(Instant::now()).map(|(jobs, _)| jobs.iter().map(|job| job.arrival).collect()).unwrap_or_default()
+}
+
+#[test]
+fn orders_for_one_sku_share_a_batch_in_the_sequence_of_arrival() {
+    let mut waiting = waiting(&[(1, &["X"]), (2, &["X"]), (3, &["Y"]), (4, &["X"])]);
+    assert_eq!(take(&mut waiting), [1, 2, 3, 4]);
+    assert!(waiting.is_empty());
+}
+
+#[test]
+fn a_sku_in_work_holds_back_its_orders_and_no_others() {
+    let mut waiting = waiting(&[(1, &["X"])]);
+    assert_eq!(take(&mut waiting), [1]);
+    for (arrival, skus) in [(2, &["X"][..]), (3, &["Y"]), (4, &["X", "Z"]), (5, &["Z"])] {
+        waiting.push(job(arrival, Instant::now(), skus));
+    }
+    assert_eq!(take(&mut waiting), [3], "5 stands behind 4, which waits for X");
+    waiting.free([(sku("X"), None)], Instant::now());
+    assert_eq!(take(&mut waiting), [2, 4, 5]);
+}
+
+#[test]
+fn a_full_batch_leaves_the_rest_in_its_place() {
+    let mut waiting = waiting(&[(1, &["X"]), (2, &["X"]), (3, &["X"]), (4, &["X"]), (5, &["X"]), (6, &["Y"])]);
+    assert_eq!(take(&mut waiting), [1, 2, 3, 4]);
+    assert_eq!(take(&mut waiting), [6], "X is in work");
+    waiting.free([(sku("X"), None)], Instant::now());
+    assert_eq!(take(&mut waiting), [5]);
+}
+
+#[test]
+fn an_order_larger_than_a_batch_goes_alone() {
+    let mut waiting = waiting(&[(1, &["A", "B", "C", "D", "E", "F", "G"]), (2, &["H"])]);
+    assert_eq!(take(&mut waiting), [1]);
+    assert_eq!(take(&mut waiting), [2]);
+}
+
+#[test]
+fn a_contested_sku_pauses_and_comes_back_with_its_floor() {
+    let mut waiting = waiting(&[(1, &["X"]), (2, &["Y"])]);
+    let (jobs, _) = waiting.take_batch(Instant::now()).expect("a batch");
+    let now = Instant::now();
+    let floor = FenceToken::from_row(77).expect("a token");
+    waiting.free([(sku("Y"), None)], Instant::now());
+    waiting.contest([(sku("X"), Contest::Stale(floor))], now);
+    assert!(waiting.put_back(jobs, now).is_empty());
+    assert_eq!(take(&mut waiting), [2]);
+    waiting.tick(now);
+    let (jobs, requests) = waiting.take_batch(Instant::now()).expect("a batch");
+    assert_eq!((jobs[0].arrival, requests[0].floor), (1, floor));
+}
+
+#[test]
+fn a_foreign_lease_pauses_a_sku_for_no_longer_than_it_lasts() {
+    let mut waiting = waiting(&[(1, &["X"])]);
+    let (jobs, _) = waiting.take_batch(Instant::now()).expect("a batch");
+    let now = Instant::now();
+    waiting.contest([(sku("X"), Contest::Held(Duration::from_micros(300)))], now);
+    assert!(waiting.put_back(jobs, now).is_empty());
+    assert!(!waiting.can_start());
+    assert!(waiting.next_alarm().expect("an alarm") <= now + Duration::from_micros(300));
+}
+
+#[test]
+fn only_time_spent_on_a_contested_sku_makes_an_order_overdue() {
+    let start = Instant::now();
+    let mut waiting = Waiting::new(LIMITS, PATIENCE);
+    waiting.push(job(1, start, &["X"]));
+    let late = start + PATIENCE * 10;
+    let held = || [(sku("X"), Contest::Held(PATIENCE))];
+    let (jobs, _) = waiting.take_batch(Instant::now()).expect("a batch");
+    waiting.contest(held(), late);
+    assert!(waiting.put_back(jobs, late).is_empty(), "the wait begins with the contest");
+    waiting.tick(late + PATIENCE);
+    let (jobs, _) = waiting.take_batch(Instant::now()).expect("a batch");
+    waiting.contest(held(), late + PATIENCE);
+    let overdue = waiting.put_back(jobs, late + PATIENCE);
+    assert_eq!(overdue.iter().map(|overdue| overdue.job.arrival).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn a_kept_lease_goes_to_the_next_batch_or_is_given_back() {
+    let mut waiting = waiting(&[(1, &["X"]), (2, &["Y"])]);
+    assert_eq!(take(&mut waiting), [1, 2]);
+    waiting.push(job(3, Instant::now(), &["X"]));
+    let kept = Attempt::new();
+    waiting.free([(sku("X"), Some(kept)), (sku("Y"), Some(kept))], Instant::now());
+    let (_, requests) = waiting.take_batch(Instant::now()).expect("a batch");
+    assert_eq!(requests.iter().map(|r| r.previous).collect::<Vec<_>>(), [Some(kept)]);
+    assert_eq!(waiting.unkeep([&sku("X"), &sku("Y")]), [(sku("Y"), kept)]);
+}
+
+#[test]
+fn a_worker_that_kept_a_sku_for_long_lets_others_have_it() {
+    let start = Instant::now();
+    let mut waiting = waiting(&[(1, &["X"])]);
+    assert!(waiting.take_batch(start).is_some());
+    waiting.push(job(2, start, &["X"]));
+    let (late, kept) = (start + KEEP_FOR, Attempt::new());
+    waiting.free([(sku("X"), Some(kept))], late);
+    assert!(!waiting.can_start());
+    assert_eq!(waiting.unkeep([&sku("X")]), [(sku("X"), kept)]);
+    waiting.tick(late + YIELD_FOR);
+    assert_eq!(take(&mut waiting), [2]);
+}
+
+#[test]
+fn orders_of_a_lost_session_make_room_for_those_behind_them() {
+    let mut waiting = waiting(&[(1, &["X", "Y"]), (2, &["X"])]);
+    waiting.retain(|job| job.arrival != 1);
+    assert_eq!(take(&mut waiting), [2]);
+}
+
+#[test]
+fn lanes_are_forgotten_with_their_last_order() {
+    let mut waiting = waiting(&[(1, &["X"]), (2, &["Y"])]);
+    let (jobs, _) = waiting.take_batch(Instant::now()).expect("a batch");
+    let now = Instant::now();
+    waiting.free([(sku("Y"), None)], Instant::now());
+    waiting.contest([(sku("X"), Contest::Held(PATIENCE))], now);
+    drop(jobs);
+    waiting.tick(now + PATIENCE);
+    assert!(waiting.lanes.is_empty() && waiting.alarms.is_empty());
+}
+
+/// A plain scan over all orders: the rule as a sentence.
+fn oracle(orders: &BTreeMap<u64, Vec<String>>, busy: &BTreeSet<String>) -> Vec<u64> {
+    let mut blocked = busy.clone();
+    let (mut batch, mut lines) = (Vec::new(), 0);
+    for (arrival, skus) in orders {
+        if skus.iter().any(|sku| blocked.contains(sku)) {
+            blocked.extend(skus.iter().cloned());
+            continue;
+        }
+        if batch.len() == LIMITS.max_orders || (!batch.is_empty() && lines + skus.len() > LIMITS.max_lines) {
+            break;
+        }
+        lines += skus.len();
+        batch.push(*arrival);
+    }
+    batch
+}
+
+proptest! {
+    #[test]
+    fn a_batch_is_what_a_plain_scan_would_pick(
+        orders in prop::collection::vec(prop::collection::btree_set("[A-E]", 1..4), 1..30),
+        frees in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
+    ) {
+        let mut waiting = Waiting::new(LIMITS, PATIENCE);
+        let mut plain = BTreeMap::new();
+        for (arrival, skus) in (0..).zip(&orders) {
+            waiting.push(job(arrival, Instant::now(), &skus.iter().map(String::as_str).collect::<Vec<_>>()));
+            plain.insert(arrival, skus.iter().cloned().collect::<Vec<_>>());
+        }
+        let mut busy = BTreeSet::new();
+        for index in frees {
+            let expected = oracle(&plain, &busy);
+            prop_assert_eq!(take(&mut waiting), expected.clone());
+            for arrival in expected {
+                busy.extend(plain.remove(&arrival).expect("a waiting order"));
+            }
+            if !busy.is_empty() {
+                let freed = index.get(&busy.iter().cloned().collect::<Vec<_>>()).clone();
+                busy.remove(&freed);
+                waiting.free([(sku(&freed), None)], Instant::now());
+            }
+        }
+    }
+}
