@@ -11,7 +11,7 @@ use super::context::{Context, Trouble};
 use super::leasing::{self, Grants};
 use super::settle::Settled;
 use super::waiting::{Contest, Job};
-use crate::checkpoint::{Point, reach};
+use crate::checkpoint::{Point, answer_is_lost, reach};
 use crate::fence::FenceToken;
 use crate::lease::{Attempt, Request};
 use crate::ledger::{self, Batch, Commit, NewDecision, NewLine, Recorded, Refusal, Snapshot};
@@ -152,6 +152,9 @@ impl<'a> Work<'a> {
         match self.context.ledger.commit(batch).await {
             Ok(Commit::Committed) => {
                 reach(&self.context.holder, Point::AfterCommit).await;
+                if answer_is_lost(&self.context.holder, Point::AfterCommit) {
+                    return Err(ledger::Error::Unavailable("the answer to a commit was lost".into()).into());
+                }
                 self.settle_planned(planned);
                 Ok(Step::Progress)
             }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
 use super::context::{Context, Trouble};
-use crate::checkpoint::{Point, reach};
+use crate::checkpoint::{Point, answer_is_lost, reach};
 use crate::fence::FenceToken;
 use crate::lease::{self, Attempt, Cause, Incarnation, Reply, Request, Seed};
 use crate::ledger::Advance;
@@ -73,13 +73,19 @@ pub async fn take(context: &Context, requests: &[Request]) -> Result<Grants, Tro
 /// Asks once, and again when the reply was lost.
 async fn ask(context: &Context, attempt: Attempt, requests: &[Request]) -> Result<Vec<Reply>, lease::Error> {
     let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
-    for _ in 1..MAX_ASKS {
-        match context.leases.acquire(attempt, requests).await {
-            Err(lease::Error::Unavailable(_)) => backoff.wait().await,
+    let mut asked = 1;
+    loop {
+        let mut answer = context.leases.acquire(attempt, requests).await;
+        reach(&context.holder, Point::AcquireReply).await;
+        if answer_is_lost(&context.holder, Point::AcquireReply) {
+            answer = Err(lease::Error::Unavailable("the reply was lost".into()));
+        }
+        match answer {
+            Err(lease::Error::Unavailable(_)) if asked < MAX_ASKS => backoff.wait().await,
             answer => return answer,
         }
+        asked += 1;
     }
-    context.leases.acquire(attempt, requests).await
 }
 
 type Unknown = HashMap<Sku, (Incarnation, Cause)>;
