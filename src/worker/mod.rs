@@ -57,6 +57,6 @@ pub enum Error {
 /// # Errors
 /// See [`Error`].
 pub async fn run(parts: Parts, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
-    let consumer = Consumer::start(&parts.settings.broker).await?;
+    let consumer = Consumer::start(&parts.settings.broker, &parts.settings.retry).await?;
     dispatch::Dispatcher::new(parts, consumer).run(shutdown).await
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::broker::Tag;
 use crate::order::{Limits, parse};
 
 const LIMITS: BatchLimits = BatchLimits { max_orders: 4, max_lines: 6 };
@@ -15,7 +16,7 @@ fn job(arrival: u64, now: Instant, skus: &[&str]) -> Job {
     let body = serde_json::json!({"order_id": format!("A-{arrival}"), "lines": lines}).to_string();
     let limits = Limits { max_bytes: 9_999, max_lines: 99, max_quantity: 99 };
     let order = Arc::new(parse(body.as_bytes(), &limits).expect("an order"));
-    let delivery = Arc::new(Delivery::example(body.into_bytes()));
+    let delivery = Arc::new(Delivery::bare(Tag { session: 1, delivery: arrival }, body.into_bytes()));
     Job { arrival, arrived: now, delivery, order, look_up: false }
 }
 

@@ -1,0 +1,218 @@
+//! Consuming for ever: one loop that replaces every session that ends.
+
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::Error;
+use super::caution::Caution;
+use super::incoming::{Event, Tag};
+use super::session::{Command, End, Session};
+use super::topology::Topology;
+use crate::config;
+use crate::retry::Backoff;
+
+const FIRST_DELAY: Duration = Duration::from_millis(100);
+const LONGEST_DELAY: Duration = Duration::from_secs(5);
+
+/// Consumes the orders queue on a connection of its own and keeps doing so: any end of connection, channel or consumer
+/// leads to a fresh one.
+#[derive(Debug)]
+pub struct Consumer {
+    /// Deliveries, and sessions lost; ends only after [`Control::close`]. Bounded by the prefetch.
+    pub events: mpsc::UnboundedReceiver<Event>,
+    /// Acknowledges and steers.
+    pub control: Control,
+}
+
+/// Steers a [`Consumer`] from any task. Cheap to clone; commands are obeyed in the sequence in which they are given.
+#[derive(Clone, Debug)]
+pub struct Control {
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+impl Consumer {
+    /// Connects, declares or verifies the topology and begins to consume.
+    ///
+    /// # Errors
+    /// See [`Error`]: only the first connection can fail; later ones are tried for ever.
+    pub async fn start(broker: &config::Broker, retry: &config::Retry) -> Result<Self, Error> {
+        let topology = Topology::new(broker, retry);
+        let first = Session::open(broker, &topology, 1).await?;
+        let (send_event, events) = mpsc::unbounded_channel();
+        let (commands, receive_command) = mpsc::unbounded_channel();
+        let supervisor = Supervisor {
+            settings: broker.clone(),
+            topology,
+            commands: receive_command,
+            events: send_event,
+            caution: Caution::default(),
+            backoff: Backoff::new(FIRST_DELAY, LONGEST_DELAY),
+        };
+        tokio::spawn(supervisor.run(first));
+        Ok(Self { events, control: Control { commands } })
+    }
+}
+
+impl Control {
+    /// Acknowledges settled deliveries. Tags of ended sessions are dropped: their messages come again.
+    pub fn ack(&self, tags: Vec<Tag>) {
+        self.tell(Command::Ack(tags));
+    }
+
+    /// Gives everything back that is not acknowledged, and takes nothing until [`Control::resume`]. [`Event::Lost`]
+    /// follows. Before RabbitMQ 4.3 this uses up one of the deliveries of each message given back: do not come back
+    /// before there is something to come back to.
+    pub fn pause(&self) {
+        self.tell(Command::Pause);
+    }
+
+    /// Takes messages again.
+    pub fn resume(&self) {
+        self.tell(Command::Resume);
+    }
+
+    /// Takes nothing new, for good; what was delivered can still be acknowledged. Returns when nothing more is delivered.
+    pub async fn stop(&self) {
+        self.ask(Command::Stop).await;
+    }
+
+    /// Gives back what is not acknowledged and closes the connection, after all acknowledgements before it were sent.
+    pub async fn close(&self) {
+        self.ask(Command::Close).await;
+    }
+
+    fn tell(&self, command: Command) {
+        if self.commands.send(command).is_err() {
+            tracing::trace!("the consumer is closed already");
+        }
+    }
+
+    /// Waits until it is done; a consumer that is closed has nothing left to do.
+    async fn ask(&self, command: impl FnOnce(oneshot::Sender<()>) -> Command) {
+        let (done, wait) = oneshot::channel();
+        self.tell(command(done));
+        if wait.await.is_err() {
+            tracing::trace!("the consumer is closed already");
+        }
+    }
+}
+
+struct Supervisor {
+    settings: config::Broker,
+    topology: Topology,
+    commands: mpsc::UnboundedReceiver<Command>,
+    events: mpsc::UnboundedSender<Event>,
+    caution: Caution,
+    backoff: Backoff,
+}
+
+/// Whether to look for a new session.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Want {
+    /// At once.
+    Session,
+    /// Not before [`Command::Resume`].
+    Resume,
+    /// Never: [`Command::Stop`] is for good.
+    Nothing,
+}
+
+impl Supervisor {
+    async fn run(mut self, mut session: Session) {
+        let mut number = session.number;
+        loop {
+            let end = session.run(&mut self.commands, &self.events, &mut self.caution).await;
+            let want = match &end {
+                _ if session.is_stopped() => Want::Nothing,
+                End::Paused => Want::Resume,
+                End::Suspect | End::Lost(_) | End::Closed(_) => Want::Session,
+            };
+            self.report(&session, &end);
+            if session.proved || matches!(end, End::Paused) {
+                self.backoff.reset();
+            }
+            match end {
+                // Politeness towards a connection that is gone would only cost its time limits.
+                End::Lost(_) => drop(session),
+                End::Paused | End::Suspect => session.hang_up().await,
+                End::Closed(done) => {
+                    session.hang_up().await;
+                    return finish(done);
+                }
+            }
+            number += 1;
+            session = match self.replace(number, want).await {
+                Ok(session) => session,
+                Err(done) => return finish(done),
+            };
+        }
+    }
+
+    /// Says once that a session ended, to the worker and in the log.
+    fn report(&self, session: &Session, end: &End) {
+        let session = session.number;
+        match end {
+            End::Paused => tracing::debug!(session, "paused: gave all messages back"),
+            End::Closed(_) => tracing::debug!(session, "closed"),
+            End::Suspect => tracing::warn!(session, "a message that keeps coming back: taking messages one at a time"),
+            End::Lost(cause) => tracing::warn!(session, %cause, "lost the orders queue; connecting again"),
+        }
+        if self.events.send(Event::Lost { session }).is_err() {
+            tracing::trace!(session, "nobody listens any more");
+        }
+    }
+
+    /// Opens the next session as soon as it is wanted and can be had, serving commands meanwhile; `Err` when closed.
+    async fn replace(&mut self, number: u64, mut want: Want) -> Result<Session, Option<oneshot::Sender<()>>> {
+        loop {
+            if want != Want::Session {
+                let command = self.commands.recv().await;
+                want = obey_without_session(command, want)?;
+                continue;
+            }
+            let (settings, topology, delay) = (&self.settings, &self.topology, self.backoff.next_delay());
+            let opening = async move {
+                tokio::time::sleep(delay).await;
+                Session::open(settings, topology, number).await
+            };
+            tokio::pin!(opening);
+            while want == Want::Session {
+                tokio::select! {
+                    command = self.commands.recv() => want = obey_without_session(command, want)?,
+                    opened = &mut opening => match opened {
+                        Ok(session) => {
+                            tracing::info!(session = session.number, "consuming again");
+                            return Ok(session);
+                        }
+                        Err(cause) => {
+                            tracing::warn!(%cause, "no connection to the orders queue yet");
+                            break;
+                        }
+                    },
+                }
+            }
+        }
+    }
+}
+
+/// Without a session there is nothing to acknowledge: those messages come again.
+fn obey_without_session(command: Option<Command>, want: Want) -> Result<Want, Option<oneshot::Sender<()>>> {
+    match (command, want) {
+        (None, _) => Err(None),
+        (Some(Command::Close(done)), _) => Err(Some(done)),
+        (Some(Command::Stop(done)), _) => {
+            finish(Some(done));
+            Ok(Want::Nothing)
+        }
+        (Some(Command::Pause), Want::Session) => Ok(Want::Resume),
+        (Some(Command::Resume), Want::Resume) => Ok(Want::Session),
+        (Some(Command::Pause | Command::Resume | Command::Ack(_)), want) => Ok(want),
+    }
+}
+
+fn finish(done: Option<oneshot::Sender<()>>) {
+    if done.is_some_and(|done| done.send(()).is_err()) {
+        tracing::trace!("who asked did not wait for it");
+    }
+}

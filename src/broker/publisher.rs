@@ -1,0 +1,172 @@
+//! Publishing batches, each message confirmed or accounted for.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use lapin::message::BasicReturnMessage;
+use lapin::options::BasicPublishOptions;
+use lapin::{Channel, Confirmation};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+
+use super::channels::Channels;
+use super::outgoing::Outgoing;
+use super::{Error, connection, headers};
+use crate::config;
+
+/// Batches on their way at once; more wait. The broker allows 2,047 channels, and so many never help.
+const MAX_CHANNELS: usize = 64;
+
+/// Publishes on a connection of its own, reconnecting as needed. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Publisher {
+    channels: Arc<Channels>,
+    slots: Arc<Semaphore>,
+    limit: Duration,
+}
+
+impl Publisher {
+    /// Connects.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn connect(settings: &config::Broker) -> Result<Self, Error> {
+        Ok(Self {
+            channels: Arc::new(Channels::connect(settings).await?),
+            slots: Arc::new(Semaphore::new(MAX_CHANNELS)),
+            limit: settings.call_timeout_ms.duration(),
+        })
+    }
+
+    /// Publishes all messages and waits for the broker's confirms; results stand in the messages' sequence. `Ok` means
+    /// confirmed and, where mandatory, not returned. Takes at most `broker.call_timeout_ms`, a new connection included.
+    ///
+    /// A message whose result is an error may have been published all the same: publish it again.
+    pub async fn publish(&self, messages: Vec<Outgoing>) -> Vec<Result<(), Error>> {
+        let deadline = Instant::now() + self.limit;
+        let mut results = self.publish_once(&messages, deadline).await;
+        if messages.len() == 1 {
+            return results;
+        }
+        // The broker refuses one message by closing the channel, with everything on it. Alone, each shows its own fault.
+        for (result, message) in results.iter_mut().zip(&messages) {
+            if matches!(result, Err(Error::Refused(_))) {
+                let alone = self.publish_once(std::slice::from_ref(message), deadline).await;
+                *result = alone.into_iter().collect();
+            }
+        }
+        results
+    }
+
+    async fn publish_once(&self, messages: &[Outgoing], deadline: Instant) -> Vec<Result<(), Error>> {
+        if messages.is_empty() {
+            return Vec::new();
+        }
+        let Ok(Ok(_slot)) = timeout_at(deadline, self.slots.acquire()).await else {
+            return vec![Err(Error::Unavailable("all channels were busy".into())); messages.len()];
+        };
+        let channel = match self.channels.take(deadline).await {
+            Ok(channel) => channel,
+            Err(fault) => return vec![Err(fault); messages.len()],
+        };
+        let (results, intact) = Batch::new(messages).run(&channel, messages, deadline).await;
+        if intact {
+            self.channels.give_back(channel);
+        }
+        results
+    }
+}
+
+/// What became of the messages of one batch so far.
+struct Batch {
+    results: Vec<Option<Result<(), Error>>>,
+    /// Where each mandatory message stands.
+    mandatory: HashMap<String, (usize, String)>,
+}
+
+impl Batch {
+    fn new(messages: &[Outgoing]) -> Self {
+        let mandatory = messages.iter().enumerate().filter_map(|(index, message)| {
+            message.publish_id.as_ref().map(|id| (id.clone(), (index, message.target())))
+        });
+        Self { results: vec![None; messages.len()], mandatory: mandatory.collect() }
+    }
+
+    /// Publishes all at once, then collects confirms. Also tells whether the channel can be used again.
+    async fn run(
+        mut self,
+        channel: &Channel,
+        messages: &[Outgoing],
+        deadline: Instant,
+    ) -> (Vec<Result<(), Error>>, bool) {
+        let mut waiting: FuturesUnordered<_> =
+            messages.iter().enumerate().map(|(index, message)| send(channel, index, message)).collect();
+        let mut returned = Vec::new();
+        let mut intact = true;
+        loop {
+            match timeout_at(deadline, waiting.next()).await {
+                Ok(None) => break,
+                Ok(Some((index, Ok(confirmation)))) => returned.extend(self.confirmed(index, confirmation)),
+                Ok(Some((index, Err(fault)))) => {
+                    intact = false;
+                    self.results[index] = Some(Err(connection::classify("publishing", &fault)));
+                }
+                Err(_) => {
+                    intact = false;
+                    break;
+                }
+            }
+        }
+        (self.finish(&returned, intact), intact)
+    }
+
+    fn confirmed(&mut self, index: usize, confirmation: Confirmation) -> Option<BasicReturnMessage> {
+        self.results[index] = Some(match &confirmation {
+            Confirmation::Ack(_) => Ok(()),
+            Confirmation::Nack(_) => Err(Error::Unavailable("the broker did not take responsibility (nack)".into())),
+            Confirmation::NotRequested => Err(Error::Unavailable("the channel does not confirm".into())),
+        });
+        confirmation.take_message()
+    }
+
+    /// With several mandatory messages in flight the client library hands a returned one over with whichever confirm
+    /// comes next. All confirms together carry all returns, so only then is it certain who was returned.
+    fn finish(mut self, returned: &[BasicReturnMessage], complete: bool) -> Vec<Result<(), Error>> {
+        if !complete {
+            for (index, target) in self.mandatory.values() {
+                if matches!(self.results[*index], Some(Ok(()))) {
+                    let unknown = format!("it is not certain that {target} were routed");
+                    self.results[*index] = Some(Err(Error::Unavailable(unknown)));
+                }
+            }
+        }
+        for message in returned {
+            match publish_id(message).and_then(|id| self.mandatory.get(id)) {
+                Some((index, target)) => {
+                    let text = format!("{target} ({} {})", message.reply_code, message.reply_text);
+                    self.results[*index] = Some(Err(Error::Returned(text)));
+                }
+                None => tracing::error!("the broker returned a message that was not sent"),
+            }
+        }
+        let unanswered = || Err(Error::Unavailable("no confirm in time".into()));
+        self.results.into_iter().map(|result| result.unwrap_or_else(unanswered)).collect()
+    }
+}
+
+async fn send(channel: &Channel, index: usize, message: &Outgoing) -> (usize, lapin::Result<Confirmation>) {
+    let options = BasicPublishOptions { mandatory: message.publish_id.is_some(), immediate: false };
+    let (exchange, routing_key) = (headers::short(&message.exchange), headers::short(&message.routing_key));
+    let publishing = async {
+        let body = message.body.bytes();
+        channel.basic_publish(exchange, routing_key, options, body, message.properties.clone()).await?.await
+    };
+    (index, publishing.await)
+}
+
+fn publish_id(message: &BasicReturnMessage) -> Option<&str> {
+    message.properties.headers().as_ref()?.inner().get(headers::PUBLISH_ID).and_then(headers::as_text)
+}

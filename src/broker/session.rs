@@ -1,0 +1,264 @@
+//! The life of one consuming channel, on a connection of its own, from subscription to its end.
+
+use std::time::Duration;
+
+use futures_util::{StreamExt, future};
+use lapin::options::{BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions};
+use lapin::types::FieldTable;
+use lapin::{Channel, Connection};
+use tokio::sync::{mpsc, oneshot};
+
+use super::Error;
+use super::acks::{Plan, Unacked};
+use super::caution::{Caution, SUSPECT_RETURNS};
+use super::connection::{self, within};
+use super::headers;
+use super::incoming::{Delivery, Event, Tag};
+use super::names::Names;
+use super::topology::Topology;
+use crate::config;
+
+/// What a [`super::Control`] asks for.
+#[derive(Debug)]
+pub(super) enum Command {
+    Ack(Vec<Tag>),
+    Pause,
+    Resume,
+    Stop(oneshot::Sender<()>),
+    Close(oneshot::Sender<()>),
+}
+
+/// Why a session ended. Everything unacknowledged comes again.
+#[derive(Debug)]
+pub(super) enum End {
+    /// As asked.
+    Paused,
+    /// As asked; tell when it is done. `None`: nobody holds the consumer any more.
+    Closed(Option<oneshot::Sender<()>>),
+    /// A message that may kill workers stood among others.
+    Suspect,
+    /// Connection, channel or subscription are gone.
+    Lost(Error),
+}
+
+/// How many messages are taken at once.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Width {
+    /// One, so that a killer dies alone.
+    One,
+    /// The whole prefetch.
+    Many,
+}
+
+/// One channel that consumes the orders queue.
+pub(super) struct Session {
+    pub(super) number: u64,
+    connection: Connection,
+    channel: Channel,
+    stream: lapin::Consumer,
+    queue: String,
+    prefetch: u16,
+    limit: Duration,
+    width: Width,
+    unacked: Unacked,
+    /// Whether the message that was taken alone is suspect.
+    suspect: bool,
+    stopped: bool,
+    /// Something was acknowledged: the session works, so that back-off may start over.
+    pub(super) proved: bool,
+}
+
+impl Session {
+    /// Connects, verifies the topology and subscribes, for one message at first.
+    pub(super) async fn open(settings: &config::Broker, topology: &Topology, number: u64) -> Result<Self, Error> {
+        let limit = settings.call_timeout_ms.duration();
+        let connection = connection::open(settings, "consumer").await?;
+        topology.require(&connection).await?;
+        let channel = within(limit, "opening a channel", connection.create_channel()).await?;
+        let queue = Names::new(&settings.name_prefix).orders();
+        let stream = subscribe(&channel, &queue, 1, limit).await?;
+        Ok(Self {
+            number,
+            connection,
+            channel,
+            stream,
+            queue,
+            prefetch: settings.prefetch,
+            limit,
+            width: if settings.prefetch > 1 { Width::One } else { Width::Many },
+            unacked: Unacked::default(),
+            suspect: false,
+            stopped: false,
+            proved: false,
+        })
+    }
+
+    /// Delivers and acknowledges until the end.
+    pub(super) async fn run(
+        &mut self,
+        commands: &mut mpsc::UnboundedReceiver<Command>,
+        events: &mpsc::UnboundedSender<Event>,
+        caution: &mut Caution,
+    ) -> End {
+        loop {
+            let step = tokio::select! {
+                biased;
+                command = commands.recv() => self.obey(command, commands, events, caution).await,
+                message = self.stream.next(), if !self.stopped => self.take(message, events, caution),
+            };
+            if let Err(end) = step {
+                return end;
+            }
+        }
+    }
+
+    /// Whether it was told to take nothing new, for good.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Gives back what is not acknowledged and hangs up. Failures do not matter: a lost connection does the same.
+    pub(super) async fn hang_up(self) {
+        let all = BasicNackOptions { multiple: true, requeue: true };
+        let closing = async {
+            // RabbitMQ 4.3 does not count a message given back like this as one more delivery.
+            within(self.limit, "giving messages back", self.channel.basic_nack(0, all)).await?;
+            within(self.limit, "closing a channel", self.channel.close(200, "done".into())).await?;
+            within(self.limit, "closing", self.connection.close(200, "done".into())).await
+        };
+        if let Err(fault) = closing.await {
+            tracing::debug!(session = self.number, %fault, "the session did not end cleanly");
+        }
+    }
+
+    async fn obey(
+        &mut self,
+        command: Option<Command>,
+        commands: &mut mpsc::UnboundedReceiver<Command>,
+        events: &mpsc::UnboundedSender<Event>,
+        caution: &mut Caution,
+    ) -> Result<(), End> {
+        let (settled, next) = gather(command.ok_or(End::Closed(None))?, commands);
+        if !settled.is_empty() {
+            self.acknowledge(settled, events, caution).await?;
+        }
+        match next {
+            None | Some(Command::Ack(_) | Command::Resume) => Ok(()),
+            Some(Command::Pause) => Err(End::Paused),
+            Some(Command::Close(done)) => Err(End::Closed(Some(done))),
+            Some(Command::Stop(done)) => {
+                self.stop().await?;
+                if done.send(()).is_err() {
+                    tracing::trace!(session = self.number, "who asked did not wait for it");
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends acknowledgements, and opens the window once a message that was taken alone proved harmless.
+    async fn acknowledge(
+        &mut self,
+        tags: Vec<Tag>,
+        events: &mpsc::UnboundedSender<Event>,
+        caution: &mut Caution,
+    ) -> Result<(), End> {
+        let current = tags.into_iter().filter(|tag| tag.session == self.number).map(|tag| tag.delivery);
+        let plan = self.unacked.settle(current.collect());
+        if plan == Plan::default() {
+            return Ok(());
+        }
+        self.send(plan).await.map_err(End::Lost)?;
+        self.proved = true;
+        let alone = self.width == Width::One && !self.stopped && self.unacked.outstanding() == 0;
+        if alone && caution.settled(self.suspect) {
+            self.widen(events, caution).await?;
+        }
+        Ok(())
+    }
+
+    async fn send(&self, plan: Plan) -> Result<(), Error> {
+        let bulk = plan.up_to.map(|tag| (tag, true));
+        let alone = plan.singly.into_iter().map(|tag| (tag, false));
+        let sending = bulk.into_iter().chain(alone);
+        let sending = sending.map(|(tag, multiple)| self.channel.basic_ack(tag, BasicAckOptions { multiple }));
+        within(self.limit, "acknowledging", future::try_join_all(sending)).await.map(drop)
+    }
+
+    /// A quorum queue takes a new prefetch only for a new subscription: cancel, take what had been sent before, subscribe
+    /// again on the same channel. What is unacknowledged stays so.
+    async fn widen(&mut self, events: &mpsc::UnboundedSender<Event>, caution: &mut Caution) -> Result<(), End> {
+        self.cancel().await.map_err(End::Lost)?;
+        self.width = Width::Many;
+        loop {
+            match tokio::time::timeout(self.limit, self.stream.next()).await {
+                Ok(None) => break,
+                Ok(message) => self.take(message, events, caution)?,
+                Err(_) => return Err(End::Lost(Error::Unavailable("a cancelled subscription does not end".into()))),
+            }
+        }
+        self.stream = subscribe(&self.channel, &self.queue, self.prefetch, self.limit).await.map_err(End::Lost)?;
+        tracing::debug!(session = self.number, prefetch = self.prefetch, "took the whole prefetch");
+        Ok(())
+    }
+
+    /// Takes nothing new. What the client library still has in its buffer returns to the queue with the channel.
+    async fn stop(&mut self) -> Result<(), End> {
+        self.stopped = true;
+        self.cancel().await.map_err(End::Lost)
+    }
+
+    async fn cancel(&self) -> Result<(), Error> {
+        let cancelling = self.channel.basic_cancel(self.stream.tag(), BasicCancelOptions::default());
+        within(self.limit, "cancelling the subscription", cancelling).await
+    }
+
+    fn take(
+        &mut self,
+        message: Option<lapin::Result<lapin::message::Delivery>>,
+        events: &mpsc::UnboundedSender<Event>,
+        caution: &mut Caution,
+    ) -> Result<(), End> {
+        let message = match message {
+            Some(Ok(message)) => message,
+            Some(Err(fault)) => {
+                if connection::is_unreadable(&fault) {
+                    // Its successor on the wire: behind everything that was delivered.
+                    caution.alarm(self.unacked.outstanding() + 1);
+                }
+                return Err(End::Lost(connection::classify("consuming", &fault)));
+            }
+            None => return Err(End::Lost(Error::Unavailable("the broker cancelled the subscription".into()))),
+        };
+        if !message.acker.usable() {
+            // It sat in the client library's buffer when the channel was lost: the broker gives it to somebody again.
+            return Ok(());
+        }
+        self.unacked.delivered(message.delivery_tag);
+        let delivery = Delivery::new(self.number, message);
+        self.suspect = delivery.returns() >= SUSPECT_RETURNS;
+        if self.suspect && self.width == Width::Many && self.prefetch > 1 {
+            caution.alarm(self.unacked.outstanding());
+            return Err(End::Suspect);
+        }
+        events.send(Event::Delivery(delivery)).map_err(|_| End::Closed(None))
+    }
+}
+
+async fn subscribe(channel: &Channel, queue: &str, prefetch: u16, limit: Duration) -> Result<lapin::Consumer, Error> {
+    within(limit, "setting the prefetch", channel.basic_qos(prefetch, BasicQosOptions::default())).await?;
+    let consuming =
+        channel.basic_consume(headers::short(queue), "".into(), BasicConsumeOptions::default(), FieldTable::default());
+    within(limit, "subscribing", consuming).await
+}
+
+/// Takes together the acknowledgements that wait, up to the first other command.
+fn gather(first: Command, commands: &mut mpsc::UnboundedReceiver<Command>) -> (Vec<Tag>, Option<Command>) {
+    let mut settled = Vec::new();
+    let mut next = Some(first);
+    while let Some(Command::Ack(tags)) = next {
+        settled.extend(tags);
+        next = commands.try_recv().ok();
+    }
+    (settled, next)
+}
