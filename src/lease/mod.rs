@@ -1,12 +1,42 @@
 //! Leases and fencing tokens per SKU, from Redis, which is never trusted to remember anything.
+//!
+//! For each SKU, two keys in one hash slot, under `redis.key_prefix`:
+//!
+//! ```text
+//! lastunit:{SNKR-42}:lease    attempt, holder, incarnation, epoch, sequence; ends after lease.ttl_ms
+//! lastunit:{SNKR-42}:fence    the last token handed out and the incarnation that did; ends after lease.fence_idle_ms
+//! ```
+//!
+//! A counter is trusted only within one [`Incarnation`] of the server that made it, and only at or above the fence that
+//! the caller saw in the database. Otherwise the answer is [`Reply::Unknown`], and the caller recovers: it moves the epoch
+//! in the database, sends a [`Seed`] if it was the one who moved it, and asks again. What each step must do is written
+//! down in [`rules`]; the Lua scripts beside it do the same in one atomic step on the server.
+//!
+//! A lease is granted under the name of an [`Attempt`]. When a reply is lost, the same attempt asks again and gets the
+//! same token. After a commit was refused by the fence, ask under a new attempt and name the old one as the previous.
+//!
+//! Nothing here repeats a command by itself, with one exception that the server vouches for: a script that was not in its
+//! cache was not run, so it is sent again, in full. A seed does not even meet that case: it always carries its script along.
+
+mod address;
+mod client;
+mod faults;
+mod keys;
+mod link;
+mod list;
+pub mod rules;
+mod scripts;
 
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::config;
 use crate::fence::{Epoch, FenceToken};
 use crate::order::Sku;
+
+pub use client::Leases;
+pub use list::Holding;
+pub use rules::Trust;
 
 /// Why Redis gave no answer.
 #[derive(Debug, thiserror::Error)]
@@ -91,51 +121,4 @@ pub struct Seed {
     pub incarnation: Incarnation,
     /// The epoch won in the database.
     pub epoch: Epoch,
-}
-
-/// The connection to the lease server. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Leases {}
-
-impl Leases {
-    /// Connects; the server must answer.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn connect(redis: &config::Redis, lease: &config::Lease, holder: &str) -> Result<Self, Error> {
-        todo!("{redis:?} {lease:?} {holder}")
-    }
-
-    /// Asks for the leases of all SKUs in one network round trip; replies stand in the requests' sequence.
-    ///
-    /// # Errors
-    /// See [`Error`]. Ask again with the same attempt: what was granted is granted again.
-    pub async fn acquire(&self, attempt: Attempt, requests: &[Request]) -> Result<Vec<Reply>, Error> {
-        todo!("{attempt:?} {requests:?}")
-    }
-
-    /// Installs counters after a recovery. Sent once per epoch and never again, whatever the outcome: after any doubt
-    /// recover with the next epoch. So there is nothing to return: the next acquire tells.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn seed(&self, seeds: &[Seed]) -> Result<(), Error> {
-        todo!("{seeds:?}")
-    }
-
-    /// Asks whether the server answers.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn ping(&self) -> Result<(), Error> {
-        todo!()
-    }
-
-    /// Gives back the leases that are still this attempt's; others are left alone.
-    ///
-    /// # Errors
-    /// See [`Error`]. What was not released ends by itself.
-    pub async fn release(&self, attempt: Attempt, skus: &[Sku]) -> Result<(), Error> {
-        todo!("{attempt:?} {skus:?}")
-    }
 }
