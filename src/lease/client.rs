@@ -49,11 +49,18 @@ impl Leases {
             seed: Script::seed(),
             release: Script::release(),
         }));
-        // A call about no SKU runs into everything that is wrong with the server or with our rights on it.
-        let nothing = Call::acquire(&leases.0.keys, leases.0.common(Attempt::new()), &[]);
-        let reply: Vec<Vec<String>> = leases.call(&leases.0.acquire, &[nothing]).await?;
-        reply.iter().try_for_each(|reply| lines_of(reply, 0).map(drop))?;
+        leases.ping().await?;
         Ok(leases)
+    }
+
+    /// Asks for no lease at all, which runs into everything that is wrong with the server or with our rights on it.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn ping(&self) -> Result<(), Error> {
+        let nothing = Call::acquire(&self.0.keys, self.0.common(Attempt::new()), &[]);
+        let reply: Vec<Vec<String>> = self.call(&self.0.acquire, &[nothing]).await?;
+        reply.iter().try_for_each(|reply| lines_of(reply, 0).map(drop))
     }
 
     /// Asks for the leases of all SKUs in one network round trip; replies stand in the requests' sequence.

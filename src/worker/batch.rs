@@ -143,7 +143,7 @@ impl<'a> Work<'a> {
         let share = share - self.settle_recorded(&snapshot.recorded, share);
         let Some((batch, planned)) = self.plan(share, snapshot) else { return Ok(Step::Progress) };
         let Some(grants) = &self.grants else { return Ok(Step::Progress) };
-        if Instant::now() >= grants.trusted_until {
+        if !grants.trust.holds(Instant::now()) {
             info!("a batch took longer than its leases are trusted; it takes new ones");
             self.spent = true;
             return Ok(Step::Overtaken);

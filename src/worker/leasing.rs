@@ -8,7 +8,7 @@ use tracing::{info, warn};
 use super::context::{Context, Trouble};
 use crate::checkpoint::{Point, answer_is_lost, reach};
 use crate::fence::FenceToken;
-use crate::lease::{self, Attempt, Cause, Incarnation, Reply, Request, Seed};
+use crate::lease::{self, Attempt, Cause, Incarnation, Reply, Request, Seed, Trust};
 use crate::ledger::Advance;
 use crate::order::Sku;
 use crate::retry::Backoff;
@@ -29,8 +29,8 @@ pub struct Grants {
     pub held: HashMap<Sku, Duration>,
     /// SKUs without a stock row.
     pub missing: HashSet<Sku>,
-    /// Until when the leases are trusted.
-    pub trusted_until: Instant,
+    /// How long the leases are believed in.
+    pub trust: Trust,
 }
 
 /// Takes leases, in a fixed number of round trips whatever the number of SKUs.
@@ -38,15 +38,12 @@ pub struct Grants {
 /// # Errors
 /// [`Trouble`]; what was granted by then ends by itself.
 pub async fn take(context: &Context, requests: &[Request]) -> Result<Grants, Trouble> {
-    let lease = &context.settings.lease;
-    // A lease is trusted from before it was asked for: the server's clock started later.
-    let trusted_until = Instant::now() + lease.ttl_ms.duration() - lease.safety_margin_ms.duration();
     let mut grants = Grants {
         attempt: Attempt::new(),
         tokens: HashMap::with_capacity(requests.len()),
         held: HashMap::new(),
         missing: HashSet::new(),
-        trusted_until,
+        trust: context.leases.trust(Instant::now()),
     };
     let mut pending = requests.to_vec();
     let mut backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(50));
