@@ -91,6 +91,15 @@ impl RedisServer {
         }
     }
 
+    /// Sends a command and waits for its reply.
+    pub async fn command<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
+        let client = redis::Client::open(self.url()).expect("a URL");
+        let mut connection = client.get_multiplexed_async_connection().await.expect("a connection");
+        let mut command = redis::Cmd::new();
+        words.iter().for_each(|word| drop(command.arg(*word)));
+        command.query_async(&mut connection).await.expect("a reply")
+    }
+
     /// What it logged.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
@@ -122,7 +131,7 @@ impl Drop for RedisServer {
 }
 
 /// A port that nobody listens on, nor on the one 10,000 above.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     loop {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("an address").port();

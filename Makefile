@@ -1,0 +1,44 @@
+# What a newcomer types. `make help` lists it. Needs Rust, gcc, make and pkg-config; servers come from scripts/services.sh.
+
+SHELL := /bin/bash
+CARGO ?= cargo
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+SERVICES := scripts/services.sh run
+# The real shop's orders, where the tests find them; those that need them say so when they are absent.
+SHARED_DATA := $(wildcard ../shared/data)
+ifneq ($(SHARED_DATA),)
+export LASTUNIT_TEST_DATA ?= $(abspath $(SHARED_DATA))
+endif
+# Clippy and the tests share this: the feature with named points where a test can hold a worker.
+CHECKED := --workspace --all-targets --features lastunit/checkpoints --locked
+
+.PHONY: help demo test lint docs advisories build
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' Makefile
+
+demo: build ## Three workers race for the last unit, on real RabbitMQ and Redis
+	$(SERVICES) rabbitmq redis -- bash -c '\
+	  "$$CARGO_TARGET_DIR/release/lastunit" demo --units 1 --orders 500 --workers 3 && echo && \
+	  "$$CARGO_TARGET_DIR/release/lastunit" demo --units 100 --orders 5000 --workers 3'
+
+build: ## The program, optimised, in target/release
+	$(CARGO) build --release --locked --bin lastunit
+
+lint: ## Format and clippy, warnings denied
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy $(CHECKED) -- -D warnings
+
+docs: ## The code's documentation, warnings denied
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --features lastunit/checkpoints
+
+# Offline: a check that needs the network fails for reasons that are not this code's.
+advisories: ## Known advisories and licences of the dependencies, where cargo-deny and its database are at hand
+	@if ! command -v cargo-deny >/dev/null; then \
+	  echo "not checked: advisories and licences (cargo install cargo-deny, then cargo deny fetch)"; \
+	elif ! compgen -G "$${CARGO_HOME:-$$HOME/.cargo}/advisory-db*/*" >/dev/null; then \
+	  echo "not checked: advisories (cargo deny fetch)"; cargo deny --offline check licenses bans sources; \
+	else cargo deny --offline check; fi
+
+test: lint docs advisories ## Everything that must hold before a change lands; the same as CI
+	$(SERVICES) rabbitmq redis postgres mariadb -- $(CARGO) test $(CHECKED)
+	$(CARGO) test --workspace --doc --features lastunit/checkpoints --locked

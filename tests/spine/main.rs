@@ -1,0 +1,13 @@
+//! The spine, end to end: an order goes in, one decision comes out, on real services and with real processes.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod drain;
+mod duplicates;
+mod flush;
+mod malformed;
+mod rush;
+mod shop;
+mod startup;
+mod verdicts;

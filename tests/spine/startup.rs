@@ -1,0 +1,107 @@
+//! What is wrong at start is said in one clear line, with its exit code, and without a password.
+
+use std::time::{Duration, Instant};
+
+use crate::on_each_backend;
+use crate::support::redis_server::free_port;
+use crate::support::{Backend, Finished, Sandbox};
+
+const CONFIG: i32 = 78;
+const UNAVAILABLE: i32 = 69;
+const USAGE: i32 = 2;
+const SECRET: &str = "t0p-s3cret";
+/// On top of `startup.wait_ms`: the process itself starts and ends.
+const OVERHEAD: Duration = Duration::from_secs(10);
+
+/// One line that names `what`, and nothing that would frighten or betray.
+fn expect_clear(finished: Finished, code: i32, what: &str) {
+    let finished = finished.expect_code(code);
+    let all = format!("{}{}", finished.stdout, finished.stderr);
+    let said: Vec<_> = finished.stderr.lines().filter(|line| line.starts_with("lastunit: ")).collect();
+    assert_eq!(said.len(), 1, "one line: {all}");
+    assert!(said[0].contains(what), "{what:?} is missing: {all}");
+    for never in [SECRET, "panicked", "backtrace", "RUST_BACKTRACE"] {
+        assert!(!all.contains(never), "{never:?} in: {all}");
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_setting_is_refused_by_its_name() {
+    let mut sandbox = Sandbox::ready(Backend::Sqlite).await;
+    sandbox.set("lease.tll_ms", 5_000);
+    expect_clear(sandbox.run(&["worker"]).await, CONFIG, "tll_ms");
+}
+
+#[tokio::test]
+async fn contradictory_settings_are_refused_by_name() {
+    let mut sandbox = Sandbox::ready(Backend::Sqlite).await;
+    sandbox.set("lease.ttl_ms", 1_000);
+    sandbox.set("lease.safety_margin_ms", 2_000);
+    expect_clear(sandbox.run(&["worker"]).await, CONFIG, "lease.safety_margin_ms");
+}
+
+#[tokio::test]
+async fn a_setting_of_the_wrong_kind_is_refused_by_name() {
+    let mut sandbox = Sandbox::ready(Backend::Sqlite).await;
+    sandbox.set("broker.prefetch", "many");
+    expect_clear(sandbox.run(&["worker"]).await, CONFIG, "prefetch");
+}
+
+#[tokio::test]
+async fn a_usage_error_exits_with_2() {
+    let sandbox = Sandbox::empty(Backend::Sqlite).await;
+    for arguments in [&["no-such-command"][..], &[], &["worker", "--no-such-flag"]] {
+        let finished = sandbox.run(arguments).await.expect_code(USAGE);
+        assert!(finished.stderr.contains("Usage"), "{}", finished.stderr);
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_is_not_there_is_named_within_the_startup_time() {
+    let port = free_port();
+    let unreachable = [
+        ("redis.url", format!("redis://:{SECRET}@127.0.0.1:{port}"), "redis"),
+        ("broker.url", format!("amqp://guest:{SECRET}@127.0.0.1:{port}/%2f"), "broker"),
+        ("database.url", format!("postgres://shop:{SECRET}@127.0.0.1:{port}/shop"), "database"),
+        ("database.url", format!("mysql://shop:{SECRET}@127.0.0.1:{port}/shop"), "database"),
+    ];
+    for (key, url, name) in unreachable {
+        let mut sandbox = Sandbox::ready(Backend::Sqlite).await;
+        let wait = Duration::from_millis(500);
+        sandbox.set("startup.wait_ms", wait.as_millis());
+        let right = sandbox.get(key).to_owned();
+        sandbox.set(key, url);
+        let start = Instant::now();
+        expect_clear(sandbox.run(&["worker"]).await, UNAVAILABLE, name);
+        assert!(start.elapsed() < wait + OVERHEAD, "{name}: {:?}", start.elapsed());
+        // For the clean-up.
+        sandbox.set(key, right);
+    }
+}
+
+on_each_backend!(a_database_without_the_schema_is_refused_with_what_to_do);
+
+async fn a_database_without_the_schema_is_refused_with_what_to_do(backend: Backend) {
+    let sandbox = Sandbox::empty(backend).await;
+    expect_clear(sandbox.run(&["worker"]).await, CONFIG, "lastunit migrate");
+}
+
+on_each_backend!(the_schema_goes_up_down_and_up_again);
+
+async fn the_schema_goes_up_down_and_up_again(backend: Backend) {
+    let sandbox = Sandbox::empty(backend).await;
+    for arguments in [["migrate", "up"], ["migrate", "down"], ["migrate", "up"], ["migrate", "status"]] {
+        sandbox.run(&arguments).await.expect_code(0);
+    }
+    assert_eq!(sandbox.sql().await.number("count(*)", "stock").await, 0);
+}
+
+#[tokio::test]
+async fn a_queue_that_was_declared_differently_is_refused_by_name() {
+    let sandbox = Sandbox::empty(Backend::Sqlite).await;
+    sandbox.run(&["migrate", "up"]).await.expect_code(0);
+    sandbox.rabbit.declare_otherwise("orders").await;
+    let queue = sandbox.rabbit.name("orders");
+    expect_clear(sandbox.run(&["worker"]).await, CONFIG, &queue);
+    expect_clear(sandbox.run(&["topology"]).await, CONFIG, &queue);
+}

@@ -1,0 +1,72 @@
+//! What tests against real services share: an environment of their own, real processes, an independent AMQP client.
+//!
+//! `LASTUNIT_TEST_*_URL` say where the services are (`scripts/services.sh` sets them); otherwise the standard local
+//! ports. Tests run side by side: each [`Sandbox`] has its own database, key prefix and name prefix, and takes them away
+//! again, after a panic too.
+
+// Each test binary includes this module and uses a part of it.
+#![allow(dead_code)]
+
+pub mod backend;
+pub mod process;
+pub mod rabbit;
+pub mod redis_server;
+pub mod sandbox;
+pub mod sql;
+pub mod wait;
+
+use std::env;
+use std::path::PathBuf;
+
+pub use backend::Backend;
+pub use process::{Finished, WorkerProcess};
+pub use rabbit::{Message, Rabbit};
+pub use redis_server::RedisServer;
+pub use sandbox::Sandbox;
+pub use sql::Sql;
+pub use wait::{SOON, eventually};
+
+/// The value of a variable, or what holds without it.
+pub fn setting(variable: &str, default: &str) -> String {
+    env::var(variable).ok().filter(|value| !value.is_empty()).unwrap_or_else(|| default.to_owned())
+}
+
+/// A file of `LASTUNIT_TEST_DATA`. `None`, with a line that says so, when it is not there.
+pub fn data_file(name: &str) -> Option<PathBuf> {
+    let found = env::var_os("LASTUNIT_TEST_DATA").map(|folder| PathBuf::from(folder).join(name));
+    let found = found.filter(|path| path.exists());
+    if found.is_none() {
+        eprintln!("skipped: needs {name} in the folder that LASTUNIT_TEST_DATA names");
+    }
+    found
+}
+
+/// How often a rush is repeated: `LASTUNIT_TEST_RUNS`, or once.
+pub fn runs() -> usize {
+    setting("LASTUNIT_TEST_RUNS", "1").parse().expect("LASTUNIT_TEST_RUNS is a number")
+}
+
+/// Makes a test of each function for each database: `rush::postgres`, `rush::mariadb`, `rush::sqlite`.
+#[macro_export]
+macro_rules! on_each_backend {
+    ($($property:ident),+ $(,)?) => { $(
+        mod $property {
+            use $crate::support::Backend;
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn postgres() {
+                super::$property(Backend::Postgres).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn mariadb() {
+                super::$property(Backend::MariaDb).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn sqlite() {
+                super::$property(Backend::Sqlite).await;
+            }
+        }
+    )+ };
+}
