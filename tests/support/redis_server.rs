@@ -96,7 +96,7 @@ impl RedisServer {
         let client = redis::Client::open(self.url()).expect("a URL");
         let mut connection = client.get_multiplexed_async_connection().await.expect("a connection");
         let mut command = redis::Cmd::new();
-        words.iter().for_each(|word| drop(command.arg(*word)));
+        command.arg(words);
         command.query_async(&mut connection).await.expect("a reply")
     }
 
