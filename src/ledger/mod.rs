@@ -1,6 +1,11 @@
 //! The ledger: stock, reservations and the fence, through SeaORM on PostgreSQL, MySQL/MariaDB or SQLite.
+//!
+//! The only home of `sea_orm`. Top down: this file holds the contract; `commit`, `epoch`, `read` and `stock` do the work,
+//! each with a fixed number of statements whatever the size of a batch; `sql` holds the statements, once for all databases;
+//! `statement` and `dialect` write them out; `pool` runs them, and `fault` says what an error means.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -9,6 +14,25 @@ use crate::config;
 use crate::fence::{Epoch, FenceToken};
 use crate::order::{ContentHash, OrderId, Sku};
 use crate::plan::{Reason, StockRow};
+
+mod audit;
+mod commit;
+mod connect;
+mod dialect;
+mod epoch;
+mod fault;
+mod pool;
+mod read;
+mod schema;
+mod sql;
+mod statement;
+mod stock;
+mod totals;
+
+pub use audit::{Audit, Check, Finding};
+pub use schema::{Direction, Step};
+pub use stock::{Change, Changed, Impossible};
+pub use totals::Totals;
 
 /// Why the ledger could not answer. A lost race is not an error: it is an `Ok` with its outcome.
 #[derive(Debug, thiserror::Error)]
@@ -130,34 +154,63 @@ pub enum Advance {
 
 /// A pool of connections to the ledger's database. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Ledger {}
+pub struct Ledger {
+    pool: pool::Pool,
+    settings: Arc<config::Database>,
+}
 
 impl Ledger {
-    /// Opens the pool; the database must answer.
+    /// Opens the pool; the database must answer. Does not wait for one that does not: the caller tries again.
     ///
     /// # Errors
-    /// [`Error::Unavailable`].
+    /// [`Error::Unavailable`]; [`Error::Failed`] when the settings cannot work.
     pub async fn connect(settings: &config::Database) -> Result<Self, Error> {
-        todo!("{settings:?}")
+        let pool = pool::Pool::open(settings, pool::Patience::Limited).await?;
+        Ok(Self { pool, settings: Arc::new(settings.clone()) })
     }
 
     /// Verifies that the schema is the one this program knows.
     ///
     /// # Errors
-    /// [`Error::Schema`] with what to do.
+    /// [`Error::Schema`] with what to do; [`Error::Unavailable`].
     pub async fn verify_schema(&self) -> Result<(), Error> {
-        todo!()
+        schema::verify(self.pool.place(), self.schema_status().await)
     }
 
-    /// Reads stock rows and decisions already taken.
+    /// The steps of the schema, oldest first, and which of them the database has. Reads only.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn schema_status(&self) -> Result<Vec<Step>, Error> {
+        self.pool.run(|pool| async move { schema::status(&pool).await }).await
+    }
+
+    /// Changes the schema, however long that takes. Several processes may do so at once.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn migrate(&self, direction: Direction) -> Result<(), Error> {
+        let patient = pool::Pool::open(&self.settings, pool::Patience::Endless).await?;
+        patient.run(move |pool| async move { schema::migrate(&pool, direction).await }).await
+    }
+
+    /// Reads stock rows and decisions already taken: one statement each, none for an empty list.
     ///
     /// # Errors
     /// See [`Error`].
     pub async fn read(&self, skus: &[Sku], orders: &[OrderId]) -> Result<Snapshot, Error> {
-        todo!("{skus:?} {orders:?}")
+        if skus.is_empty() && orders.is_empty() {
+            return Ok(Snapshot::default());
+        }
+        let ids: Arc<(Vec<Sku>, Vec<OrderId>)> = Arc::new((skus.to_vec(), orders.to_vec()));
+        let read = move |pool| {
+            let ids = Arc::clone(&ids);
+            async move { read::snapshot(&pool, &ids.0, &ids.1).await }
+        };
+        self.pool.run(read).await
     }
 
-    /// Commits a batch: all of it or nothing.
+    /// Commits a batch: all of it or nothing. Rejections alone, with an empty `stock`, need neither lease nor fence.
     ///
     /// Serialisation failures, deadlocks and a busy SQLite are retried inside. Runs in a task of its own: dropping this
     /// future does not interrupt the transaction.
@@ -166,7 +219,15 @@ impl Ledger {
     /// See [`Error`]. After `Unavailable` the outcome is unknown: commit the same decisions again, and the primary key
     /// on the order id tells.
     pub async fn commit(&self, batch: Batch) -> Result<Commit, Error> {
-        todo!("{batch:?}")
+        if batch.decisions.is_empty() && batch.stock.is_empty() {
+            return Ok(Commit::Committed);
+        }
+        let batch = Arc::new(batch);
+        let commit = move |pool| {
+            let batch = Arc::clone(&batch);
+            async move { commit::commit(&pool, &batch).await }
+        };
+        self.pool.run(commit).await
     }
 
     /// Moves each SKU's fence to the next epoch, by compare-and-set, in a fixed number of statements.
@@ -174,6 +235,64 @@ impl Ledger {
     /// # Errors
     /// See [`Error`]. After an error no seed may be sent: recover again.
     pub async fn advance_epochs(&self, skus: &[Sku]) -> Result<HashMap<Sku, Advance>, Error> {
-        todo!("{skus:?}")
+        let skus: Arc<[Sku]> = skus.into();
+        let advance = move |pool| {
+            let skus = Arc::clone(&skus);
+            async move { epoch::advance(&pool, &skus).await }
+        };
+        self.pool.run(advance).await
+    }
+
+    /// The stock rows of these SKUs, or of all, by SKU.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn stock(&self, skus: Option<&[Sku]>) -> Result<BTreeMap<Sku, StockRow>, Error> {
+        let skus: Option<Arc<[Sku]>> = skus.map(Into::into);
+        let read = move |pool| {
+            let skus = skus.clone();
+            async move {
+                match skus {
+                    Some(skus) => Ok(read::stock(&pool, &skus).await?.into_iter().collect()),
+                    None => read::all_stock(&pool).await,
+                }
+            }
+        };
+        self.pool.run(read).await
+    }
+
+    /// Makes all changes of stock or none: each a delta, with an adjustment row that carries `reason`. A SKU that is new gets
+    /// its row. The inner error lists what cannot be done.
+    ///
+    /// # Errors
+    /// See [`Error`]. After `Unavailable` the outcome is unknown: look before adding again.
+    pub async fn change_stock(
+        &self,
+        changes: BTreeMap<Sku, Change>,
+        reason: &str,
+    ) -> Result<Result<Vec<Changed>, Vec<Impossible>>, Error> {
+        let (changes, reason): (stock::Changes, Arc<str>) = (Arc::new(changes), reason.into());
+        let change = move |pool| {
+            let (changes, reason) = (Arc::clone(&changes), Arc::clone(&reason));
+            async move { stock::change(&pool, &changes, &reason).await }
+        };
+        self.pool.run(change).await
+    }
+
+    /// Counts decisions and units over the whole database.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn totals(&self) -> Result<Totals, Error> {
+        self.pool.run(|pool| async move { totals::totals(&pool).await }).await
+    }
+
+    /// Checks promise 1 and the fence history over the whole database, from one snapshot, however long that takes.
+    ///
+    /// # Errors
+    /// See [`Error`]. What it finds is no error.
+    pub async fn audit(&self) -> Result<Audit, Error> {
+        let patient = pool::Pool::open(&self.settings, pool::Patience::Endless).await?;
+        patient.run(|pool| async move { audit::audit(&pool).await }).await
     }
 }

@@ -1,0 +1,133 @@
+//! Connection options: addresses, sizes, time limits, TLS, and each connection's session.
+
+use std::time::Duration;
+
+use sea_orm::ConnectOptions;
+use sea_orm::sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
+use sea_orm::sqlx::postgres::{PgConnectOptions, PgSslMode};
+use sea_orm::sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
+use sea_orm::sqlx::{AssertSqlSafe, Executor as _, MySql};
+
+use super::Error;
+use super::dialect::Dialect;
+use super::pool::Patience;
+use crate::config;
+
+/// A connection that was used since this time is taken without a ping: one round trip saved per transaction. One that died
+/// meanwhile shows at `BEGIN`, and the work takes another.
+const PING_AFTER_IDLE: Duration = Duration::from_secs(10);
+
+/// Translates the settings.
+pub(super) async fn configure(settings: &config::Database, patience: Patience) -> Result<ConnectOptions, Error> {
+    let url = settings.url.secret();
+    // The drivers know one name for each scheme.
+    let url = match settings.url.scheme().as_str() {
+        "postgresql" => url.replacen("postgresql:", "postgres:", 1),
+        "mariadb" => url.replacen("mariadb:", "mysql:", 1),
+        _known => url.to_owned(),
+    };
+    check_tls_files(settings).await?;
+    let limit_ms = (patience == Patience::Limited).then_some(settings.statement_timeout_ms.0);
+    let mut options = ConnectOptions::new(url);
+    options
+        .max_connections(settings.max_connections)
+        .acquire_timeout(settings.acquire_timeout_ms.duration())
+        .test_before_acquire_if_idle_for(PING_AFTER_IDLE)
+        .record_stmt_in_spans(false)
+        .sqlx_logging(false);
+    match settings.url.scheme().as_str() {
+        "sqlite" => configure_sqlite(&mut options, settings.statement_timeout_ms.duration()),
+        "mysql" | "mariadb" => configure_mysql(&mut options, settings, limit_ms),
+        // The settings admit nothing else.
+        _postgres => configure_postgres(&mut options, settings, limit_ms),
+    }
+    Ok(options)
+}
+
+/// The drivers say nothing but "No such file".
+async fn check_tls_files(settings: &config::Database) -> Result<(), Error> {
+    let files = [
+        ("database.tls_ca", &settings.tls_ca),
+        ("database.tls_client_cert", &settings.tls_client_cert),
+        ("database.tls_client_key", &settings.tls_client_key),
+    ];
+    for (key, file) in files.into_iter().filter(|(_, file)| !file.is_empty()) {
+        if let Err(fault) = tokio::fs::metadata(file).await {
+            return Err(Error::Failed(format!("{key} names {file}, which cannot be read: {fault}")));
+        }
+    }
+    Ok(())
+}
+
+/// WAL: readers and the writer do not wait for each other. FULL: a commit is on the disk before its message is acknowledged.
+fn configure_sqlite(options: &mut ConnectOptions, busy_timeout: Duration) {
+    options.map_sqlx_sqlite_opts(move |options| {
+        options
+            .busy_timeout(busy_timeout)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+    });
+}
+
+fn configure_postgres(options: &mut ConnectOptions, settings: &config::Database, limit_ms: Option<u64>) {
+    let tls = settings.clone();
+    options.map_sqlx_postgres_opts(move |options| with_postgres_tls(options.application_name("lastunit"), &tls));
+    let session = Dialect::Postgres.session(limit_ms);
+    options.map_sqlx_postgres_pool_opts(move |pool| {
+        let session = session.clone();
+        pool.after_connect(move |connection, _| {
+            let session = session.clone();
+            Box::pin(async move {
+                for statement in session {
+                    connection.execute(AssertSqlSafe(statement)).await?;
+                }
+                Ok(())
+            })
+        })
+    });
+}
+
+fn configure_mysql(options: &mut ConnectOptions, settings: &config::Database, limit_ms: Option<u64>) {
+    let tls = settings.clone();
+    options.map_sqlx_mysql_opts(move |options| with_mysql_tls(options, &tls));
+    options.map_sqlx_mysql_pool_opts(move |pool| {
+        pool.after_connect(move |connection, _| {
+            Box::pin(async move {
+                let version = sea_orm::sqlx::query_scalar::<MySql, String>("SELECT VERSION()");
+                let version = version.fetch_one(&mut *connection).await?;
+                let dialect = if version.contains("MariaDB") { Dialect::MariaDb } else { Dialect::MySql };
+                for statement in dialect.session(limit_ms) {
+                    connection.execute(AssertSqlSafe(statement)).await?;
+                }
+                Ok(())
+            })
+        })
+    });
+}
+
+/// An authority in the settings means that the server must prove to be the one named in the URL.
+fn with_postgres_tls(mut options: PgConnectOptions, settings: &config::Database) -> PgConnectOptions {
+    if !settings.tls_ca.is_empty() {
+        options = options.ssl_root_cert(&settings.tls_ca).ssl_mode(PgSslMode::VerifyFull);
+    }
+    if !settings.tls_client_cert.is_empty() {
+        options = options.ssl_client_cert(&settings.tls_client_cert);
+    }
+    if !settings.tls_client_key.is_empty() {
+        options = options.ssl_client_key(&settings.tls_client_key);
+    }
+    options
+}
+
+fn with_mysql_tls(mut options: MySqlConnectOptions, settings: &config::Database) -> MySqlConnectOptions {
+    if !settings.tls_ca.is_empty() {
+        options = options.ssl_ca(&settings.tls_ca).ssl_mode(MySqlSslMode::VerifyIdentity);
+    }
+    if !settings.tls_client_cert.is_empty() {
+        options = options.ssl_client_cert(&settings.tls_client_cert);
+    }
+    if !settings.tls_client_key.is_empty() {
+        options = options.ssl_client_key(&settings.tls_client_key);
+    }
+    options
+}
