@@ -4,6 +4,8 @@ use serde_json::{Map, Value};
 
 /// The longest detail, bytes.
 pub(super) const MAX_BYTES: usize = 4 << 10;
+/// Each round halves the longest field or drops it; what still does not fit then has too many fields to be worth it.
+const MAX_ROUNDS: usize = 100;
 /// Says that something was left out.
 const CUT: &str = "truncated";
 
@@ -18,20 +20,24 @@ pub(super) fn write(detail: &Value) -> String {
         Value::Object(fields) => fields.clone(),
         other => Map::from_iter([("detail".to_owned(), other.clone())]),
     };
-    fields.insert(CUT.to_owned(), Value::Bool(true));
-    // Each round at least halves the longest field, so that there are few.
-    loop {
-        let text = Value::Object(fields.clone()).to_string();
+    for _ in 0..MAX_ROUNDS {
+        let longest = fields.iter().max_by_key(|(name, value)| name.len() + value.to_string().len());
+        let Some(name) = longest.map(|(name, _)| name.clone()) else { break };
+        if let Some(half) = fields.remove(&name).and_then(halve) {
+            fields.insert(name, half);
+        }
+        let text = with_mark(&fields);
         if text.len() <= MAX_BYTES {
             return text;
         }
-        let longest = fields.iter().max_by_key(|(name, value)| name.len() + value.to_string().len());
-        let Some(name) = longest.map(|(name, _)| name.clone()) else { return text };
-        let value = fields.remove(&name).and_then(halve);
-        if let Some(value) = value {
-            fields.insert(name, value);
-        }
     }
+    with_mark(&Map::new())
+}
+
+fn with_mark(fields: &Map<String, Value>) -> String {
+    let mut marked = fields.clone();
+    marked.insert(CUT.to_owned(), Value::Bool(true));
+    Value::Object(marked).to_string()
 }
 
 /// The first half of a value that has one.

@@ -87,20 +87,21 @@ impl Topology {
     /// [`Error::Unavailable`] or [`Error::Refused`]; what is missing or differs is not an error, but in the items.
     pub async fn inspect(&self, settings: &config::Broker) -> Result<Vec<Item>, Error> {
         let connection = connection::open(settings, "topology").await?;
-        let items = self.inspect_on(&connection).await?;
+        let items = self.inspect_on(&connection, true).await?;
         within(self.limit, "closing", connection.close(200, "done".into())).await?;
         Ok(items)
     }
 
     /// The same, as a condition for work.
     pub(super) async fn require(&self, connection: &Connection) -> Result<(), Error> {
-        let items = self.inspect_on(connection).await?;
-        let problems: Vec<String> = items.iter().filter_map(Item::problem).collect();
-        if problems.is_empty() { Ok(()) } else { Err(Error::Topology(problems.join("\n"))) }
+        let items = self.inspect_on(connection, false).await?;
+        problems(&items).map_or(Ok(()), |problems| Err(Error::Topology(problems)))
     }
 
-    async fn inspect_on(&self, connection: &Connection) -> Result<Vec<Item>, Error> {
-        let mut inspector = Inspector { connection, channel: None, limit: self.limit, declare: self.declare };
+    /// `look_first` tells what was created from what was there, at twice the number of calls.
+    async fn inspect_on(&self, connection: &Connection, look_first: bool) -> Result<Vec<Item>, Error> {
+        let (declare, limit) = (self.declare, self.limit);
+        let mut inspector = Inspector { connection, channel: None, limit, declare, look: look_first || !declare };
         let mut items = Vec::with_capacity(self.exchanges.len() + self.queues.len());
         for name in &self.exchanges {
             let state = inspector.exchange(name).await?;
@@ -110,6 +111,7 @@ impl Topology {
             let state = inspector.queue(queue).await?;
             items.push(Item { kind: "queue", name: queue.name.clone(), state });
         }
+        inspector.finish().await?;
         Ok(items)
     }
 
@@ -128,28 +130,34 @@ impl Topology {
             let deleting = channel.exchange_delete(headers::short(name), ExchangeDeleteOptions::default());
             within(self.limit, "deleting an exchange", deleting).await?;
         }
+        within(self.limit, "closing a channel", channel.close(200, "done".into())).await?;
         within(self.limit, "closing", connection.close(200, "done".into())).await
     }
 }
 
-impl Item {
-    /// What is wrong with it and how to mend that; `None` when it is as it should be.
-    #[must_use]
-    pub fn problem(&self) -> Option<String> {
-        let Self { kind, name, state } = self;
-        match state {
-            State::Present | State::Created => None,
-            State::Missing => Some(format!(
-                "{kind} {name} does not exist, and broker.declare is false. To mend: run `lastunit topology` with \
-                 broker.declare = true as a user who may configure it"
-            )),
-            State::Differs(told) => Some(format!(
-                "{kind} {name} is not as the settings want it: {told}. To mend: set the settings back \
-                 (broker.delivery_limit), or take another broker.name_prefix, or, once it is empty and nobody uses \
-                 it, delete it (`rabbitmqctl delete_queue {name}` for a queue) and run `lastunit topology`"
-            )),
+/// What is wrong and how to mend it, a line for what is missing and one for each that differs; `None` when all is well.
+#[must_use]
+pub fn problems(items: &[Item]) -> Option<String> {
+    let mut lines = Vec::new();
+    let missing = items.iter().filter(|item| item.state == State::Missing);
+    let missing: Vec<String> = missing.map(|Item { kind, name, .. }| format!("{kind} {name}")).collect();
+    if !missing.is_empty() {
+        lines.push(format!(
+            "missing on the broker: {}. To mend: run `lastunit topology` with broker.declare = true as a user who may \
+             configure them",
+            missing.join(", ")
+        ));
+    }
+    for Item { kind, name, state } in items {
+        if let State::Differs(told) = state {
+            lines.push(format!(
+                "{kind} {name} is not as the settings want it: {told}. To mend: set broker.delivery_limit back to what \
+                 it was, or take another broker.name_prefix, or, once it is empty and unused, delete it \
+                 (`rabbitmqctl delete_queue {name}` for a queue) and run `lastunit topology`"
+            ));
         }
     }
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 /// Asks and declares. An answer that is an error closes the channel: the next question takes a new one.
@@ -158,24 +166,33 @@ struct Inspector<'a> {
     channel: Option<Channel>,
     limit: Duration,
     declare: bool,
+    /// Ask whether it is there before declaring it.
+    look: bool,
 }
 
 impl Inspector<'_> {
     async fn exchange(&mut self, name: &str) -> Result<State, Error> {
-        let found = self.declare_exchange(name, true).await?;
-        match found {
-            State::Missing if self.declare => Ok(created(self.declare_exchange(name, false).await?)),
-            State::Present if self.declare => self.declare_exchange(name, false).await,
-            State::Missing | State::Present | State::Created | State::Differs(_) => Ok(found),
+        let found = if self.look { Some(self.declare_exchange(name, true).await?) } else { None };
+        if !self.declare {
+            return Ok(found.unwrap_or(State::Missing));
         }
+        let declared = self.declare_exchange(name, false).await?;
+        Ok(compare(found.as_ref(), declared))
     }
 
     async fn queue(&mut self, queue: &Queue) -> Result<State, Error> {
-        let found = self.declare_queue(queue, true).await?;
-        match found {
-            State::Missing if self.declare => Ok(created(self.declare_queue(queue, false).await?)),
-            State::Present if self.declare => self.declare_queue(queue, false).await,
-            State::Missing | State::Present | State::Created | State::Differs(_) => Ok(found),
+        let found = if self.look { Some(self.declare_queue(queue, true).await?) } else { None };
+        if !self.declare {
+            return Ok(found.unwrap_or(State::Missing));
+        }
+        let declared = self.declare_queue(queue, false).await?;
+        Ok(compare(found.as_ref(), declared))
+    }
+
+    async fn finish(self) -> Result<(), Error> {
+        match self.channel {
+            Some(channel) => within(self.limit, "closing a channel", channel.close(200, "done".into())).await,
+            None => Ok(()),
         }
     }
 
@@ -236,9 +253,12 @@ impl Inspector<'_> {
     }
 }
 
-/// A declaration that went well after there was nothing.
-fn created(state: State) -> State {
-    if state == State::Present { State::Created } else { state }
+/// A declaration that went well where there was nothing before has created it.
+fn compare(found: Option<&State>, declared: State) -> State {
+    match (found, declared) {
+        (Some(State::Missing), State::Present) => State::Created,
+        (_, declared) => declared,
+    }
 }
 
 /// The queue that workers consume. It dead-letters at least once, which needs `reject-publish`.

@@ -1,5 +1,8 @@
 //! One file per command.
 
+pub mod dead;
+pub mod publish;
+pub mod topology;
 pub mod worker;
 
 use std::process::ExitCode;
@@ -13,6 +16,12 @@ use crate::config::Settings;
 pub enum Command {
     /// Takes orders from the queue and decides them, until SIGTERM or SIGINT.
     Worker(worker::WorkerArgs),
+    /// Declares exchanges and queues, or says what differs.
+    Topology(topology::Args),
+    /// Publishes newline-delimited JSON orders with confirms.
+    Publish(publish::Args),
+    /// Looks at dead letters.
+    Dead(dead::Args),
 }
 
 impl Command {
@@ -23,6 +32,9 @@ impl Command {
     pub async fn run(self, settings: Settings) -> anyhow::Result<ExitCode> {
         match self {
             Self::Worker(args) => worker::run(args, settings).await,
+            Self::Topology(args) => topology::run(args, settings).await,
+            Self::Publish(args) => publish::run(args, settings).await,
+            Self::Dead(args) => dead::run(args, settings).await,
         }
     }
 }

@@ -1,0 +1,50 @@
+//! `lastunit topology`: declares exchanges and queues, or says what differs.
+
+use std::process::ExitCode;
+
+use comfy_table::{Table, presets};
+
+use crate::broker::Error;
+use crate::broker::topology::{self, Item, State, Topology};
+use crate::config::Settings;
+
+/// Arguments of `lastunit topology`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Print JSON for programs.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Declares what is missing (or only looks, with `broker.declare = false`) and prints how everything was found.
+///
+/// # Errors
+/// The broker does not answer, or something is missing or differs: then what, and how to mend it.
+pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
+    let topology = Topology::new(&settings.broker, &settings.retry);
+    let items = topology.inspect(&settings.broker).await?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&items)?);
+    } else {
+        println!("{}", table(&items));
+    }
+    match topology::problems(&items) {
+        None => Ok(ExitCode::SUCCESS),
+        Some(problems) => Err(Error::Topology(problems).into()),
+    }
+}
+
+fn table(items: &[Item]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(["kind", "name", "state"]);
+    for item in items {
+        let state = match &item.state {
+            State::Present => "present",
+            State::Created => "created",
+            State::Missing => "missing",
+            State::Differs(_) => "differs",
+        };
+        table.add_row([item.kind, &item.name, state]);
+    }
+    table
+}
