@@ -137,6 +137,13 @@ impl Rabbit {
         self.inspect(queue).await.1
     }
 
+    /// Whether there is such a queue.
+    pub async fn exists(&self, queue: &str) -> bool {
+        let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+        let channel = self.channel().await;
+        channel.queue_declare(self.name(queue).into(), options, FieldTable::default()).await.is_ok()
+    }
+
     /// Declares a queue as the program would not.
     pub async fn declare_otherwise(&self, queue: &str) {
         let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
