@@ -9,10 +9,12 @@ SHARED_DATA := $(wildcard ../shared/data)
 ifneq ($(SHARED_DATA),)
 export LASTUNIT_TEST_DATA ?= $(abspath $(SHARED_DATA))
 endif
-# Clippy and the tests share this: the feature with named points where a test can hold a worker.
-CHECKED := --workspace --all-targets --features lastunit/checkpoints --locked
+# Clippy, the documentation and the tests share this, so that nothing is built twice. The feature holds the named points
+# where a test can hold a worker.
+CHECKED := --workspace --features lastunit/checkpoints --locked
 
 .PHONY: help demo test lint docs advisories build
+
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' Makefile
 
@@ -26,10 +28,10 @@ build: ## The program, optimised, in target/release
 
 lint: ## Format and clippy, warnings denied
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy $(CHECKED) -- -D warnings
+	$(CARGO) clippy $(CHECKED) --all-targets -- -D warnings
 
 docs: ## The code's documentation, warnings denied
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --features lastunit/checkpoints
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(CHECKED) --no-deps
 
 # Offline: a check that needs the network fails for reasons that are not this code's.
 advisories: ## Known advisories and licences of the dependencies, where cargo-deny and its database are at hand
@@ -40,5 +42,4 @@ advisories: ## Known advisories and licences of the dependencies, where cargo-de
 	else cargo deny --offline check; fi
 
 test: lint docs advisories ## Everything that must hold before a change lands; the same as CI
-	$(SERVICES) rabbitmq redis postgres mariadb -- $(CARGO) test $(CHECKED)
-	$(CARGO) test --workspace --doc --features lastunit/checkpoints --locked
+	$(SERVICES) rabbitmq redis postgres mariadb -- $(CARGO) test $(CHECKED) --no-fail-fast

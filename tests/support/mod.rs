@@ -5,7 +5,7 @@
 //! again, after a panic too.
 
 // Each test binary includes this module and uses a part of it.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 pub mod backend;
 pub mod process;

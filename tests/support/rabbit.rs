@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use lapin::options::{
-    BasicConsumeOptions, BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, ExchangeDeleteOptions,
-    QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions,
+    BasicConsumeOptions, BasicPublishOptions, ConfirmSelectOptions, ExchangeDeleteOptions, QueueBindOptions,
+    QueueDeclareOptions, QueueDeleteOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties};
 use serde_json::Value;
 
-use super::eventually;
+use super::{SOON, eventually};
 
 const PERSISTENT: u8 = 2;
 /// Published before their confirms are awaited.
@@ -116,15 +116,20 @@ impl Rabbit {
 
     /// Takes everything out of a queue, in its sequence.
     pub async fn drain(&self, queue: &str) -> Vec<Message> {
-        let channel = self.channel().await;
-        let options = BasicGetOptions { no_ack: true };
-        let mut messages = Vec::new();
-        while let Some(got) = channel.basic_get(self.name(queue).into(), options).await.expect("a queue to read") {
-            let delivery = got.delivery;
-            let routing_key = delivery.routing_key.to_string();
-            messages.push(Message { routing_key, body: delivery.data, properties: delivery.properties });
+        let ready = self.count(queue).await as usize;
+        if ready == 0 {
+            return Vec::new();
         }
-        messages
+        let options = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };
+        let channel = self.channel().await;
+        let consuming = channel.basic_consume(self.name(queue).into(), "".into(), options, FieldTable::default());
+        let consumer = consuming.await.expect("a queue to read");
+        let taken = consumer.take(ready).map(|delivery| {
+            let delivery = delivery.expect("a message");
+            let routing_key = delivery.routing_key.to_string();
+            Message { routing_key, body: delivery.data, properties: delivery.properties }
+        });
+        tokio::time::timeout(SOON, taken.collect()).await.expect("all that was ready")
     }
 
     /// Messages ready in a queue: none of them is with a consumer.
@@ -135,6 +140,13 @@ impl Rabbit {
     /// Consumers of a queue.
     pub async fn consumers(&self, queue: &str) -> u32 {
         self.inspect(queue).await.1
+    }
+
+    /// Whether there is such a queue.
+    pub async fn exists(&self, queue: &str) -> bool {
+        let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+        let channel = self.channel().await;
+        channel.queue_declare(self.name(queue).into(), options, FieldTable::default()).await.is_ok()
     }
 
     /// Declares a queue as the program would not.
