@@ -36,7 +36,9 @@ pub(super) fn read(settings: &config::Redis) -> Result<Target, Error> {
         "redis+sentinel" | "rediss+sentinel" => sentinel(settings, certificates),
         "rediss" => {
             let certificates = certificates.unwrap_or(TlsCertificates { client_tls: None, root_cert: None });
-            Client::build_with_tls(url, certificates).map(Target::Server).map_err(|error| wrong(settings, &error.to_string()))
+            Client::build_with_tls(url, certificates)
+                .map(Target::Server)
+                .map_err(|error| wrong(settings, &error.to_string()))
         }
         _plain => Client::open(url).map(Target::Server).map_err(|error| wrong(settings, &error.to_string())),
     }
@@ -78,7 +80,9 @@ fn sentinel(settings: &config::Redis, certificates: Option<TlsCertificates>) -> 
         }
         parts.log_in(builder)?.build()
     };
-    build().map(|client| Target::Sentinel(Box::new(client))).map_err(|error: redis::RedisError| wrong(settings, &error.to_string()))
+    build()
+        .map(|client| Target::Sentinel(Box::new(client)))
+        .map_err(|error: redis::RedisError| wrong(settings, &error.to_string()))
 }
 
 /// An address with several hosts, which no URL library reads.
@@ -114,7 +118,8 @@ impl Parts {
 
     /// The address of a Sentinel.
     fn address(&self, node: &str, settings: &config::Redis) -> Result<ConnectionAddr, Error> {
-        let url = Url::parse(&format!("{}://{node}", self.scheme)).map_err(|error| wrong(settings, &error.to_string()))?;
+        let url =
+            Url::parse(&format!("{}://{node}", self.scheme)).map_err(|error| wrong(settings, &error.to_string()))?;
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let port = url.port().unwrap_or(SENTINEL_PORT);
         Ok(if self.is_tls() {

@@ -6,7 +6,17 @@ use super::Error;
 
 /// Codes of a server that will do it later: it loads, is full, cannot save, runs a long script, or fails over.
 const PASSING: [&str; 11] = [
-    "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "OOM", "MISCONF", "BUSY", "NOREPLICAS",
+    "LOADING",
+    "READONLY",
+    "MASTERDOWN",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "MOVED",
+    "ASK",
+    "OOM",
+    "MISCONF",
+    "BUSY",
+    "NOREPLICAS",
 ];
 
 /// A script is not in the server's cache: the server says so instead of running it.
@@ -92,7 +102,8 @@ mod tests {
 
     #[test]
     fn what_an_operator_must_mend_says_how() {
-        for (code, remedy) in [("NOAUTH", "redis.url"), ("WRONGPASS", "redis.url"), ("NOPERM", "+info"), ("NOINCARNATION", "+info")]
+        for (code, remedy) in
+            [("NOAUTH", "redis.url"), ("WRONGPASS", "redis.url"), ("NOPERM", "+info"), ("NOINCARNATION", "+info")]
         {
             let Error::Failed(text) = classify(&server(code)) else { panic!("{code}") };
             assert!(text.contains(remedy), "{text}");

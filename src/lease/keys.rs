@@ -132,7 +132,10 @@ mod tests {
         let attempt = Attempt::new();
         let value = format!("{} {} abc 3 17", attempt.0, word("pod 1/é"));
         let lease = LeaseText::parse(&value).expect("a lease");
-        assert_eq!((lease.attempt, lease.holder.as_str(), lease.token.to_string()), (attempt, "pod 1/é", "3.17".into()));
+        assert_eq!(
+            (lease.attempt, lease.holder.as_str(), lease.token.to_string()),
+            (attempt, "pod 1/é", "3.17".into())
+        );
         for broken in ["", "x h i 1 1", &format!("{} h i 1", attempt.0), &format!("{value} more")] {
             assert_eq!(LeaseText::parse(broken), None, "{broken}");
         }

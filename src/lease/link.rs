@@ -109,8 +109,7 @@ impl Link {
 }
 
 async fn connect(target: &mut Target, limit: Duration) -> RedisResult<Channel> {
-    let config =
-        AsyncConnectionConfig::new().set_connection_timeout(Some(limit)).set_response_timeout(Some(limit));
+    let config = AsyncConnectionConfig::new().set_connection_timeout(Some(limit)).set_response_timeout(Some(limit));
     match target {
         Target::Server(client) => {
             client.get_multiplexed_async_connection_with_config(&config).await.map(Channel::Server)

@@ -115,12 +115,8 @@ pub fn acquire<A: Clone + Eq, I: Clone + Eq>(
     }
     let token = FenceToken::new(last.epoch(), (last.sequence() + 1).max(now_ms))?;
     memory.counter = Some(Counter { incarnation: here.clone(), token });
-    memory.lease = Some(Lease {
-        attempt: ask.attempt.clone(),
-        incarnation: here.clone(),
-        token,
-        remaining_ms: ask.ttl_ms,
-    });
+    memory.lease =
+        Some(Lease { attempt: ask.attempt.clone(), incarnation: here.clone(), token, remaining_ms: ask.ttl_ms });
     Ok(Answer::Granted(token))
 }
 
