@@ -7,9 +7,10 @@ local COMMON = 1
 
 local function install(key, meant_for, epoch)
   if meant_for ~= here then return 'refused' end
-  local fence = redis.call('HMGET', key, 'incarnation', 'epoch')
+  local fence = redis.call('HMGET', key, 'incarnation', 'epoch', 'sequence')
   local known = tonumber(fence[2])
-  if fence[1] == here and known and known >= tonumber(epoch) then return 'kept' end
+  -- Half a hash is none, as for acquire.lua.
+  if fence[1] == here and known and tonumber(fence[3]) and known >= tonumber(epoch) then return 'kept' end
   redis.call('HSET', key, 'incarnation', here, 'epoch', epoch, 'sequence', '0')
   redis.call('PEXPIRE', key, ARGV[1])
   return 'installed'

@@ -82,7 +82,8 @@ impl RedisServer {
         }
         command.args(self.arguments.iter().filter(|argument| !argument.ends_with("sentinel.conf")));
         let log = std::fs::File::create(self.folder.path().join("log")).expect("a log file");
-        self.child = Some(command.stdin(Stdio::null()).stdout(log).spawn().expect("redis-server (Debian: redis-server)"));
+        self.child =
+            Some(command.stdin(Stdio::null()).stdout(log).spawn().expect("redis-server (Debian: redis-server)"));
         let deadline = Instant::now() + DEADLINE;
         while !self.answers() {
             assert!(Instant::now() < deadline, "no answer: {}", self.log());

@@ -1,0 +1,11 @@
+//! Leases and tokens on real Redis servers. What must not be done to a shared server is done to private ones.
+
+#[path = "../support/redis_server.rs"]
+mod redis_server;
+
+mod cost;
+mod differential;
+mod failures;
+mod listing;
+mod protocol;
+mod scene;
