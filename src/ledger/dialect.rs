@@ -9,10 +9,8 @@ use sea_orm::{DbBackend, Value};
 pub(super) enum Kind {
     /// An id, compared byte for byte.
     Id,
-    /// Other short text: words, times.
+    /// Other text of at most 64 characters: words, times.
     Word,
-    /// Text of any length.
-    Text,
     /// A 64-bit integer.
     Int,
     /// Bytes of any length.
@@ -59,9 +57,11 @@ impl Dialect {
             b"time" => ["timestamptz", "DATETIME(6)", "TEXT"],
             b"bigint" => ["bigint", "SIGNED", "INTEGER"],
             b"for_update" => ["FOR UPDATE OF s", "FOR UPDATE", ""],
-            b"skip_existing" => {
-                ["ON CONFLICT (sku) DO NOTHING", "ON DUPLICATE KEY UPDATE sku = stock.sku", "ON CONFLICT (sku) DO NOTHING"]
-            }
+            b"skip_existing" => [
+                "ON CONFLICT (sku) DO NOTHING",
+                "ON DUPLICATE KEY UPDATE sku = stock.sku",
+                "ON CONFLICT (sku) DO NOTHING",
+            ],
             _ => return None,
         };
         Some(words[index])
@@ -140,7 +140,7 @@ impl Dialect {
             Self::Postgres => {
                 let array = |(name, kind): &(&'static str, Kind)| {
                     let array = match kind {
-                        Kind::Id | Kind::Word | Kind::Text => "text[]",
+                        Kind::Id | Kind::Word => "text[]",
                         Kind::Int => "bigint[]",
                         Kind::Bytes => "bytea[]",
                     };
@@ -156,7 +156,7 @@ impl Dialect {
                         let blob = parameter("blob");
                         format!("substr({blob}, value ->> {path}, value ->> {}) AS {name}", path + 1)
                     }
-                    Kind::Id | Kind::Word | Kind::Text | Kind::Int => format!("value ->> {path} AS {name}"),
+                    Kind::Id | Kind::Word | Kind::Int => format!("value ->> {path} AS {name}"),
                 };
                 let columns: Vec<_> = columns.iter().zip(paths(columns)).map(column).collect();
                 format!("(SELECT {} FROM json_each({rows})) AS t", columns.join(", "))
@@ -169,7 +169,6 @@ impl Dialect {
         let declare = |((name, kind), path): (&(&'static str, Kind), usize)| match kind {
             Kind::Id => format!("{name} VARCHAR(255) CHARACTER SET utf8mb4 COLLATE {collation} PATH '$[{path}]'"),
             Kind::Word => format!("{name} VARCHAR(64) PATH '$[{path}]'"),
-            Kind::Text => format!("{name} TEXT CHARACTER SET utf8mb4 PATH '$[{path}]'"),
             Kind::Int => format!("{name} BIGINT PATH '$[{path}]'"),
             Kind::Bytes => {
                 format!("{name}_at BIGINT PATH '$[{path}]', {name}_len BIGINT PATH '$[{}]'", path + 1)
@@ -182,7 +181,7 @@ impl Dialect {
         }
         let column = |(name, kind): &(&'static str, Kind)| match kind {
             Kind::Bytes => format!("SUBSTRING({}, {name}_at, {name}_len) AS {name}", parameter("blob")),
-            Kind::Id | Kind::Word | Kind::Text | Kind::Int => (*name).to_owned(),
+            Kind::Id | Kind::Word | Kind::Int => (*name).to_owned(),
         };
         let selected: Vec<_> = columns.iter().map(column).collect();
         format!("(SELECT {} FROM {} AS j) AS t", selected.join(", "), table(parameter("rows")))
