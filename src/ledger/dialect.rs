@@ -105,13 +105,23 @@ impl Dialect {
         // Whole seconds, rounded up; 0 would not wait for a lock at all.
         let lock_wait_s = if limit == 0 { 3_600 } else { limit.div_ceil(1_000) };
         match self {
-            Self::Postgres => vec![format!(
-                // The texts are constant and the bound arrays' sizes vary: one plan that goes by the primary keys fits
-                // all, whatever the size of the first batches.
-                "SET statement_timeout = {limit}; SET default_transaction_isolation = 'read committed'; \
-                 SET plan_cache_mode = force_generic_plan; SET idle_in_transaction_session_timeout = {}",
-                limit.saturating_mul(4)
-            )],
+            Self::Postgres => {
+                let mut session = vec![format!(
+                    "SET statement_timeout = {limit}; SET idle_in_transaction_session_timeout = {}; \
+                     SET default_transaction_isolation = 'read committed'",
+                    limit.saturating_mul(4)
+                )];
+                if limit > 0 {
+                    // The worker's statements find rows by key, whatever a batch's size and however fresh the statistics:
+                    // a table that was empty when its plan was cached may have a million rows before it is analysed.
+                    session.push(
+                        "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; \
+                         SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off"
+                            .to_owned(),
+                    );
+                }
+                session
+            }
             Self::MySql | Self::MariaDb => {
                 let mut session = vec![
                     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED".to_owned(),

@@ -289,7 +289,8 @@ impl Ledger {
     /// # Errors
     /// See [`Error`].
     pub async fn totals(&self) -> Result<Totals, Error> {
-        self.pool.run(|pool| async move { totals::totals(&pool).await }).await
+        let patient = pool::Pool::open(&self.settings, pool::Patience::Endless).await?;
+        patient.run(|pool| async move { totals::totals(&pool).await }).await
     }
 
     /// Checks promise 1 and the fence history over the whole database, from one snapshot, however long that takes.
