@@ -1,7 +1,10 @@
 //! One file per command.
 
+pub mod audit;
 pub mod dead;
+pub mod migrate;
 pub mod publish;
+pub mod stock;
 pub mod topology;
 pub mod worker;
 
@@ -16,12 +19,18 @@ use crate::config::Settings;
 pub enum Command {
     /// Takes orders from the queue and decides them, until SIGTERM or SIGINT.
     Worker(worker::WorkerArgs),
+    /// Brings the database schema up or down, or shows where it stands.
+    Migrate(migrate::Args),
     /// Declares exchanges and queues, or says what differs.
     Topology(topology::Args),
+    /// Changes or shows units on the shelf.
+    Stock(stock::Args),
     /// Publishes newline-delimited JSON orders with confirms.
     Publish(publish::Args),
     /// Looks at dead letters.
     Dead(dead::Args),
+    /// Checks the books: no oversell, and the fence history of every SKU.
+    Audit(audit::Args),
 }
 
 impl Command {
@@ -32,9 +41,12 @@ impl Command {
     pub async fn run(self, settings: Settings) -> anyhow::Result<ExitCode> {
         match self {
             Self::Worker(args) => worker::run(args, settings).await,
+            Self::Migrate(args) => migrate::run(args, settings).await,
             Self::Topology(args) => topology::run(args, settings).await,
+            Self::Stock(args) => stock::run(args, settings).await,
             Self::Publish(args) => publish::run(args, settings).await,
             Self::Dead(args) => dead::run(args, settings).await,
+            Self::Audit(args) => audit::run(args, settings).await,
         }
     }
 }
