@@ -18,6 +18,9 @@ use super::names::Names;
 use super::topology::Topology;
 use crate::config;
 
+/// How long saying goodbye may take. Hanging up without it does the same.
+const POLITENESS: Duration = Duration::from_secs(2);
+
 /// What a [`super::Control`] asks for.
 #[derive(Debug)]
 pub(super) enum Command {
@@ -121,13 +124,19 @@ impl Session {
     pub(super) async fn hang_up(self) {
         let all = BasicNackOptions { multiple: true, requeue: true };
         let closing = async {
+            // Still subscribed, we would get at once what we give back.
+            if !self.stopped {
+                self.cancel().await?;
+            }
             // RabbitMQ 4.3 does not count a message given back like this as one more delivery.
             within(self.limit, "giving messages back", self.channel.basic_nack(0, all)).await?;
             within(self.limit, "closing a channel", self.channel.close(200, "done".into())).await?;
             within(self.limit, "closing", self.connection.close(200, "done".into())).await
         };
-        if let Err(fault) = closing.await {
-            tracing::debug!(session = self.number, %fault, "the session did not end cleanly");
+        match tokio::time::timeout(self.limit.min(POLITENESS), closing).await {
+            Ok(Ok(())) => {}
+            Ok(Err(fault)) => tracing::debug!(session = self.number, %fault, "the session did not end cleanly"),
+            Err(_) => tracing::debug!(session = self.number, "the broker does not answer a goodbye"),
         }
     }
 

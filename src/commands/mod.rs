@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub mod dead;
+pub mod output;
 pub mod publish;
 pub mod topology;
 
