@@ -6,6 +6,7 @@ use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable};
 use lastunit::broker::{Consumer, DeadQueue, Event};
 
+use crate::raw;
 use crate::support::{Place, delivery, next};
 
 const LIMIT: u32 = 6;
@@ -66,5 +67,40 @@ async fn a_forged_delivery_count_makes_nobody_suspect() {
         consumer.control.ack(vec![delivery.tag]);
     }
     consumer.control.close().await;
+    place.clean_up().await;
+}
+
+#[tokio::test]
+async fn a_message_that_cannot_be_read_takes_nobody_with_it() {
+    let place = Place::with("unreadable", |settings| settings.broker.delivery_limit = LIMIT).await;
+    for number in 0..40 {
+        if number == 20 {
+            raw::publish(&place.names.orders(), b"\xff\xfe", b"unreadable").await;
+        }
+        place.send(&[number], BasicProperties::default()).await;
+    }
+    let mut consumer = place.consumer().await;
+    let mut settled = HashSet::new();
+    let failed = place.names.dead_queue(DeadQueue::Failed);
+    let gone = place.wait_for_count(&failed, 1);
+    let working = async {
+        loop {
+            let delivery = delivery(&mut consumer).await;
+            consumer.control.ack(vec![delivery.tag]);
+            settled.insert(delivery.body);
+        }
+    };
+    tokio::select! {
+        () = gone => {}
+        () = working => {}
+    }
+    while settled.len() < 40 {
+        let delivery = delivery(&mut consumer).await;
+        consumer.control.ack(vec![delivery.tag]);
+        settled.insert(delivery.body);
+    }
+    consumer.control.close().await;
+    place.wait_for_count(&place.names.orders(), 0).await;
+    place.wait_for_count(&failed, 1).await;
     place.clean_up().await;
 }

@@ -6,5 +6,6 @@ mod consuming;
 mod killer;
 mod messages;
 mod publishing;
+mod raw;
 mod support;
 mod topology;
