@@ -3,6 +3,7 @@
 pub mod audit;
 pub mod dead;
 pub mod migrate;
+pub mod output;
 pub mod publish;
 pub mod stock;
 pub mod topology;
