@@ -6,9 +6,14 @@ use clap::Subcommand;
 
 use crate::config::Settings;
 
+pub mod leases;
+
 /// What the program can do.
 #[derive(Debug, Subcommand)]
-pub enum Command {}
+pub enum Command {
+    /// Who holds what, for how long, in which epoch.
+    Leases(leases::Command),
+}
 
 impl Command {
     /// Does it.
@@ -16,7 +21,8 @@ impl Command {
     /// # Errors
     /// Whatever went wrong, with what to do about it.
     pub async fn run(self, settings: Settings) -> anyhow::Result<ExitCode> {
-        drop(settings);
-        match self {}
+        match self {
+            Self::Leases(command) => command.run(settings).await,
+        }
     }
 }

@@ -138,6 +138,11 @@ pub fn granted(reply: &Reply) -> FenceToken {
 }
 
 #[track_caller]
+pub fn assert_granted(reply: &Reply) {
+    assert!(matches!(reply, Reply::Granted(_)), "not granted: {reply:?}");
+}
+
+#[track_caller]
 pub fn assert_unknown(reply: &Reply, expected: Cause) {
     match reply {
         Reply::Unknown { cause, .. } => assert_eq!(*cause, expected),
