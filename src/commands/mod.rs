@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod dead;
+pub mod leases;
 pub mod migrate;
 pub mod output;
 pub mod publish;
@@ -32,6 +33,8 @@ pub enum Command {
     Dead(dead::Args),
     /// Checks the books: no oversell, and the fence history of every SKU.
     Audit(audit::Args),
+    /// Shows who holds which SKU, for how long, in which epoch.
+    Leases(leases::Args),
 }
 
 impl Command {
@@ -48,6 +51,7 @@ impl Command {
             Self::Publish(args) => publish::run(args, settings).await,
             Self::Dead(args) => dead::run(args, settings).await,
             Self::Audit(args) => audit::run(args, settings).await,
+            Self::Leases(args) => leases::run(args, settings).await,
         }
     }
 }
