@@ -3,8 +3,8 @@
 //! Each step writes its own SQL and uses no entity: what was applied once must stay what it was. Every statement can be
 //! repeated, because MySQL and MariaDB commit each one at once and a step may have stopped half way.
 
-use sea_orm_migration::MigrationTrait;
 pub use sea_orm_migration::Migration as Step;
+use sea_orm_migration::MigrationTrait;
 pub use sea_orm_migration::{MigrationStatus, MigratorTrait};
 
 mod m20261129_000001_ledger;

@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub mod dead;
+pub mod demo;
 pub mod publish;
 pub mod topology;
 pub mod worker;
@@ -22,6 +23,8 @@ pub enum Command {
     Publish(publish::Args),
     /// Looks at dead letters.
     Dead(dead::Args),
+    /// A rush on a last unit, start to finish, with several worker processes, on real services.
+    Demo(demo::Args),
 }
 
 impl Command {
@@ -35,6 +38,7 @@ impl Command {
             Self::Topology(args) => topology::run(args, settings).await,
             Self::Publish(args) => publish::run(args, settings).await,
             Self::Dead(args) => dead::run(args, settings).await,
+            Self::Demo(args) => demo::run(args, settings).await,
         }
     }
 }

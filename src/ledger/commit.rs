@@ -106,9 +106,10 @@ async fn take_stock(pool: &Pool, transaction: &Transaction<'_>, batch: &Batch) -
     if batch.stock.is_empty() {
         return Ok(true);
     }
-    let rows = batch.stock.iter().map(|(sku, (take, token))| {
-        [Cell::Text(sku.as_str()), Cell::Int(*take), Cell::Int(token.to_row())]
-    });
+    let rows = batch
+        .stock
+        .iter()
+        .map(|(sku, (take, token))| [Cell::Text(sku.as_str()), Cell::Int(*take), Cell::Int(token.to_row())]);
     let bound = Bound::rows(pool.dialect(), &TAKES, rows)?.with("at", pool.dialect().time(batch.decided_at));
     let passed = transaction.execute(&pool.texts().take_stock, &bound).await?;
     Ok(passed == batch.stock.len() as u64)

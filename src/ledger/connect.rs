@@ -62,10 +62,7 @@ async fn check_tls_files(settings: &config::Database) -> Result<(), Error> {
 /// WAL: readers and the writer do not wait for each other. FULL: a commit is on the disk before its message is acknowledged.
 fn configure_sqlite(options: &mut ConnectOptions, busy_timeout: Duration) {
     options.map_sqlx_sqlite_opts(move |options| {
-        options
-            .busy_timeout(busy_timeout)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
+        options.busy_timeout(busy_timeout).journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Full)
     });
 }
 

@@ -59,9 +59,11 @@ impl Dialect {
             b"time" => ["timestamptz", "DATETIME(6)", "TEXT"],
             b"bigint" => ["bigint", "SIGNED", "INTEGER"],
             b"for_update" => ["FOR UPDATE OF s", "FOR UPDATE", ""],
-            b"skip_existing" => {
-                ["ON CONFLICT (sku) DO NOTHING", "ON DUPLICATE KEY UPDATE sku = stock.sku", "ON CONFLICT (sku) DO NOTHING"]
-            }
+            b"skip_existing" => [
+                "ON CONFLICT (sku) DO NOTHING",
+                "ON DUPLICATE KEY UPDATE sku = stock.sku",
+                "ON CONFLICT (sku) DO NOTHING",
+            ],
             _ => return None,
         };
         Some(words[index])

@@ -4,12 +4,12 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use chrono::Utc;
 
+use super::Advance;
 use super::fault::Fault;
 use super::pool::Pool;
 use super::read::{id, keys, stock, stock_row};
 use super::sql::FENCES;
 use super::statement::{Bound, Cell};
-use super::Advance;
 use crate::fence::{Epoch, FenceToken};
 use crate::order::Sku;
 

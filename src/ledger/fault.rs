@@ -54,7 +54,9 @@ impl From<DbErr> for Fault {
             DbErr::ConnectionAcquire(ConnAcquireErr::Timeout) => {
                 Self::Unavailable("no connection became free or could be opened in time".into())
             }
-            DbErr::ConnectionAcquire(ConnAcquireErr::ConnectionClosed) => Self::Unavailable("the pool is closed".into()),
+            DbErr::ConnectionAcquire(ConnAcquireErr::ConnectionClosed) => {
+                Self::Unavailable("the pool is closed".into())
+            }
             DbErr::Conn(RuntimeErr::SqlxError(cause)) => match Self::of_driver(cause) {
                 Self::Lost(text) => Self::Unavailable(text),
                 fault => fault,

@@ -1,6 +1,6 @@
 //! The schema: verified by the worker, changed by `lastunit migrate` under a lock of the database.
 
-use migration::{Migrator, MigratorTrait, MigrationStatus};
+use migration::{MigrationStatus, Migrator, MigratorTrait};
 use sea_orm::{ConnectionTrait, Statement};
 
 use super::Error;

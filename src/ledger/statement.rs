@@ -172,7 +172,8 @@ mod tests {
     use super::*;
 
     const ROWS: [(&str, Kind); 3] = [("sku", Kind::Id), ("take", Kind::Int), ("event", Kind::Bytes)];
-    const TEMPLATE: Template = Template { rows: &ROWS, sql: "SELECT t.sku, {at} FROM {rows} WHERE {at} > 0", mysql: None };
+    const TEMPLATE: Template =
+        Template { rows: &ROWS, sql: "SELECT t.sku, {at} FROM {rows} WHERE {at} > 0", mysql: None };
 
     #[test]
     fn a_value_that_is_used_twice_is_bound_once_where_placeholders_have_numbers() {

@@ -34,13 +34,15 @@ const AVAILABLE: &str = "SELECT CAST(COALESCE(SUM(available), 0) AS {bigint}) FR
 
 /// Counts.
 pub(super) async fn totals(pool: &Pool) -> Result<Totals, Fault> {
-    let mut totals = Totals { units: sum(pool, UNITS).await?, available: sum(pool, AVAILABLE).await?, ..Totals::default() };
+    let mut totals =
+        Totals { units: sum(pool, UNITS).await?, available: sum(pool, AVAILABLE).await?, ..Totals::default() };
     for row in query(pool, DECISIONS).await? {
         let count = count(&row, 1)?;
         match row.try_get_by_index::<Option<String>>(0)? {
             None => totals.reserved = count,
             Some(name) => {
-                let reason = Reason::from_name(&name).ok_or_else(|| Fault::Failed(format!("unknown reason {name:?}")))?;
+                let reason =
+                    Reason::from_name(&name).ok_or_else(|| Fault::Failed(format!("unknown reason {name:?}")))?;
                 totals.rejected.push((reason, count));
             }
         }
