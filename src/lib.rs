@@ -25,6 +25,7 @@ pub mod broker;
 pub mod checkpoint;
 pub mod commands;
 pub mod config;
+pub mod demo;
 pub mod fence;
 pub mod lease;
 pub mod ledger;

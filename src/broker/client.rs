@@ -5,7 +5,7 @@ use lapin::options::{
     BasicConsumeOptions, BasicGetOptions, BasicNackOptions, QueueBindOptions, QueueDeclareOptions, QueuePurgeOptions,
 };
 use lapin::types::FieldTable;
-use lapin::{BasicProperties, Channel, Connection};
+use lapin::{BasicProperties, Channel, Connection, Queue};
 use serde::Serialize;
 
 use super::connection::{self, within};
@@ -90,11 +90,22 @@ impl Observer {
     /// # Errors
     /// [`Error::Refused`] when there is no such queue.
     pub async fn count(&self, queue: &str) -> Result<u64, Error> {
+        Ok(self.look_at(queue).await?.message_count().into())
+    }
+
+    /// How many consumers a queue has.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when there is no such queue.
+    pub async fn consumers(&self, queue: &str) -> Result<u64, Error> {
+        Ok(self.look_at(queue).await?.consumer_count().into())
+    }
+
+    async fn look_at(&self, queue: &str) -> Result<Queue, Error> {
         let options = QueueDeclareOptions { passive: true, ..Default::default() };
         let channel = self.channel().await?;
         let asking = channel.queue_declare(headers::short(queue), options, FieldTable::default());
-        let limit = self.settings.call_timeout_ms.duration();
-        Ok(within(limit, &format!("counting {queue}"), asking).await?.message_count().into())
+        within(self.settings.call_timeout_ms.duration(), &format!("counting {queue}"), asking).await
     }
 
     /// Deletes what waits in a queue, and says how many that was.

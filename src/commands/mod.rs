@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod dead;
+pub mod demo;
 pub mod leases;
 pub mod migrate;
 pub mod output;
@@ -35,6 +36,8 @@ pub enum Command {
     Audit(audit::Args),
     /// Shows who holds which SKU, for how long, in which epoch.
     Leases(leases::Args),
+    /// Lets workers race for the last unit and shows what happened.
+    Demo(demo::Args),
 }
 
 impl Command {
@@ -52,6 +55,7 @@ impl Command {
             Self::Dead(args) => dead::run(args, settings).await,
             Self::Audit(args) => audit::run(args, settings).await,
             Self::Leases(args) => leases::run(args, settings).await,
+            Self::Demo(args) => demo::run(args, settings).await,
         }
     }
 }

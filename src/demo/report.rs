@@ -46,7 +46,10 @@ impl Report {
         let checks = [
             (self.winners.len() == due, format!("{} orders got a unit instead of {due}", self.winners.len())),
             (self.lost_in_all() == lost, format!("{} orders lost instead of {lost}", self.lost_in_all())),
-            (self.lost.keys().all(|reason| reason == "sold-out"), "orders lost for another reason than sold-out".into()),
+            (
+                self.lost.keys().all(|reason| reason == "sold-out"),
+                "orders lost for another reason than sold-out".into(),
+            ),
             (self.events >= self.orders, format!("{} events for {} orders", self.events, self.orders)),
             (dead >= lost as u64, format!("{dead} dead letters for {lost} lost orders")),
             (self.audit_clean, "the audit found something: see `lastunit audit`".into()),

@@ -1,0 +1,47 @@
+//! `lastunit demo`: a rush on a last unit, start to finish, on real services.
+
+use std::process::ExitCode;
+
+use clap::value_parser;
+
+use crate::config::Settings;
+use crate::demo::{self, Size};
+
+/// How large the rush is.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Orders that race, for one unit each.
+    #[arg(long, default_value_t = 500, value_parser = value_parser!(u32).range(1..=1_000_000))]
+    orders: u32,
+    /// Units on the shelf.
+    #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(..=1_000_000))]
+    units: u32,
+    /// Worker processes.
+    #[arg(long, default_value_t = 3, value_parser = value_parser!(u32).range(1..=64))]
+    workers: u32,
+    /// For programs.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it and prints what happened; the exit code is 1 when anything is off.
+///
+/// # Errors
+/// See [`demo::Error`].
+pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
+    let Args { orders, units, workers, json } = args;
+    if !json {
+        println!("{orders} orders race for {}, decided by {workers} worker processes", counted(units, "unit"));
+    }
+    let report = demo::run(Size { orders, units, workers }, &settings).await?;
+    if json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        println!("{report}");
+    }
+    Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn counted(count: u32, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
