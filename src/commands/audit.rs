@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
 
-use super::database;
+use super::services;
 use crate::config::Settings;
 use crate::ledger::{Audit, Finding};
 
@@ -24,7 +24,7 @@ pub struct Args {
 /// # Errors
 /// What the database answered.
 pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
-    let audit = database::open(&settings).await?.audit().await?;
+    let audit = services::ledger(&settings).await?.audit().await?;
     if args.json {
         let mut json = serde_json::to_value(&audit)?;
         json["clean"] = audit.is_clean().into();

@@ -1,40 +1,37 @@
 //! `lastunit leases`: who holds what, for how long, in which epoch.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::Args;
 use comfy_table::{Table, presets};
 
+use super::output::print;
+use super::services;
 use crate::config::Settings;
-use crate::lease::{Holding, Leases};
+use crate::lease::Holding;
 
 /// Shows the leases that are held now: SKU, holder, remaining time, token.
-#[derive(Debug, Args)]
-pub struct Command {
+#[derive(Debug, clap::Args)]
+pub struct Args {
     /// One JSON array, for programs.
     #[arg(long)]
     json: bool,
 }
 
-impl Command {
-    /// Prints the leases under `redis.key_prefix`.
-    ///
-    /// # Errors
-    /// Redis cannot be reached, or refuses.
-    pub async fn run(self, settings: Settings) -> anyhow::Result<ExitCode> {
-        let leases = Leases::connect(&settings.redis, &settings.lease, "lastunit leases").await?;
-        let holdings = leases.list().await?;
-        let text = if self.json {
-            serde_json::to_string_pretty(&holdings.iter().map(json).collect::<Vec<_>>())?
-        } else if holdings.is_empty() {
-            format!("No SKU is leased under the prefix {:?}.", settings.redis.key_prefix)
-        } else {
-            table(&holdings).to_string()
-        };
-        writeln!(std::io::stdout(), "{text}")?;
-        Ok(ExitCode::SUCCESS)
+/// Prints the leases under `redis.key_prefix`.
+///
+/// # Errors
+/// Redis cannot be reached, or refuses.
+pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
+    let leases = services::leases(&settings, "lastunit leases").await?;
+    let holdings = leases.list().await?;
+    if args.json {
+        print(serde_json::to_string_pretty(&holdings.iter().map(json).collect::<Vec<_>>())?)?;
+    } else if holdings.is_empty() {
+        print(format!("No SKU is leased under the prefix {:?}.", settings.redis.key_prefix))?;
+    } else {
+        print(table(&holdings))?;
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn json(holding: &Holding) -> serde_json::Value {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::ValueEnum;
 
-use super::database;
+use super::services;
 use crate::config::Settings;
 use crate::ledger::{Direction, Ledger};
 
@@ -38,7 +38,7 @@ enum Action {
 /// # Errors
 /// What the database answered; a refusal to drop decisions.
 pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
-    let ledger = database::connect(&settings).await?;
+    let ledger = services::database(&settings).await?;
     match args.action {
         Action::Up => ledger.migrate(Direction::Up).await?,
         Action::Down => {

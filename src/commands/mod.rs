@@ -5,8 +5,9 @@ pub mod dead;
 pub mod demo;
 pub mod leases;
 pub mod migrate;
-pub mod output;
+mod output;
 pub mod publish;
+mod services;
 pub mod stock;
 pub mod topology;
 pub mod worker;
@@ -21,7 +22,7 @@ use crate::config::Settings;
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Takes orders from the queue and decides them, until SIGTERM or SIGINT.
-    Worker(worker::WorkerArgs),
+    Worker(worker::Args),
     /// Brings the database schema up or down, or shows where it stands.
     Migrate(migrate::Args),
     /// Declares exchanges and queues, or says what differs.

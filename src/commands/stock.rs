@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use clap::Subcommand;
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::database;
+use super::services;
 use crate::config::Settings;
 use crate::ledger::{Change, Changed, Ledger};
 use crate::order::Sku;
@@ -87,7 +87,7 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
             report(&change(&settings, changes, "add", &common).await?, common.json)?;
         }
         Action::Show { skus, json } => {
-            let ledger = database::open(&settings).await?;
+            let ledger = services::ledger(&settings).await?;
             return show(&ledger, &skus, json).await;
         }
         Action::Import { file, common } => {
@@ -105,7 +105,7 @@ async fn change(
     what: &str,
     common: &Common,
 ) -> anyhow::Result<Vec<Changed>> {
-    let ledger = database::open(settings).await?;
+    let ledger = services::ledger(settings).await?;
     let reason = common.reason.as_deref().unwrap_or(what);
     match ledger.change_stock(changes, reason).await? {
         Ok(changed) => Ok(changed),
