@@ -6,8 +6,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::Error;
 use super::caution::Caution;
+use super::command::Command;
 use super::incoming::{Event, Tag};
-use super::session::{Command, End, Session};
+use super::session::{End, Session};
 use super::topology::Topology;
 use crate::config;
 use crate::retry::Backoff;

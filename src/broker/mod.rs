@@ -6,10 +6,10 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `names`, `topology` | what exists on the broker, and whether it is as it should be |
+//! | `names`, `topology`, `inspector` | what exists on the broker, and whether it is as it should be |
 //! | `connection` | opening connections, time limits, what an error means for the caller |
 //! | `incoming`, `outgoing`, `headers`, `detail` | messages, and what may be kept of a foreign one |
-//! | `consumer`, `session`, `acks`, `caution` | consuming for ever, one channel's life, acknowledging in bulk, killers |
+//! | `consumer`, `command`, `session`, `acks`, `caution` | consuming for ever, one channel's life, acknowledging in bulk, killers |
 //! | `publisher`, `channels` | confirmed batches |
 //! | `client` | what senders and onlookers need: commands, the demo, tests |
 
@@ -17,11 +17,13 @@ mod acks;
 mod caution;
 mod channels;
 pub mod client;
+mod command;
 mod connection;
 mod consumer;
 mod detail;
 mod headers;
 mod incoming;
+mod inspector;
 mod names;
 mod outgoing;
 mod publisher;

@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::Error;
 use super::acks::{Plan, Unacked};
 use super::caution::{Caution, SUSPECT_RETURNS};
+use super::command::{Command, gather};
 use super::connection::{self, within};
 use super::headers;
 use super::incoming::{Delivery, Event, Tag};
@@ -20,16 +21,6 @@ use crate::config;
 
 /// How long saying goodbye may take. Hanging up without it does the same.
 const POLITENESS: Duration = Duration::from_secs(2);
-
-/// What a [`super::Control`] asks for.
-#[derive(Debug)]
-pub(super) enum Command {
-    Ack(Vec<Tag>),
-    Pause,
-    Resume,
-    Stop(oneshot::Sender<()>),
-    Close(oneshot::Sender<()>),
-}
 
 /// Why a session ended. Everything unacknowledged comes again.
 #[derive(Debug)]
@@ -277,15 +268,4 @@ async fn subscribe(channel: &Channel, queue: &str, prefetch: u16, limit: Duratio
     let consuming =
         channel.basic_consume(headers::short(queue), "".into(), BasicConsumeOptions::default(), FieldTable::default());
     within(limit, "subscribing", consuming).await
-}
-
-/// Takes together the acknowledgements that wait, up to the first other command.
-fn gather(first: Command, commands: &mut mpsc::UnboundedReceiver<Command>) -> (Vec<Tag>, Option<Command>) {
-    let mut settled = Vec::new();
-    let mut next = Some(first);
-    while let Some(Command::Ack(tags)) = next {
-        settled.extend(tags);
-        next = commands.try_recv().ok();
-    }
-    (settled, next)
 }

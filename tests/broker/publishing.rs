@@ -93,6 +93,8 @@ async fn looking_at_dead_letters_leaves_them_in_their_places() {
         assert_eq!(bodies, [b"0", b"1", b"2"]);
         assert_eq!((seen[2].position.as_str(), seen[2].reason.as_str()), ("lost-race/3", "lost-race.sold-out"));
     }
-    place.wait_for_count(&place.names.dead_queue(DeadQueue::LostRace), 5).await;
+    let queue = place.names.dead_queue(DeadQueue::LostRace);
+    place.wait_for_count(&queue, 5).await;
+    assert_eq!(observer.purge(&queue).await.unwrap(), 5);
     place.clean_up().await;
 }

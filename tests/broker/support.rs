@@ -25,7 +25,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Declares a topology under a new prefix, with delays of 50 ms.
+    /// Declares a topology under a new prefix, with short delays.
     pub async fn new(test: &str) -> Self {
         Self::with(test, |_| {}).await
     }
@@ -35,7 +35,7 @@ impl Place {
         let mut settings = Settings::load(None, []).unwrap();
         settings.broker.url = Address::new(url());
         settings.broker.name_prefix = unique(test);
-        settings.retry.delays_ms = vec![50];
+        settings.retry.delays_ms = vec![50, 60];
         adapt(&mut settings);
         let options = ConnectionProperties::default();
         let connection = Connection::connect(&url(), options).await.unwrap();
