@@ -1,5 +1,8 @@
 //! The lastunit program: arguments, exit codes.
 
+// The futures of all commands are nested in one: deeper than the compiler's default of 128.
+#![recursion_limit = "256"]
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
