@@ -15,7 +15,7 @@ pub struct Args {
     /// Which way
     #[arg(value_enum, default_value = "up")]
     action: Action,
-    /// With `down`: although orders were decided, which would be lost with their tables
+    /// With `down`: although decisions and stock are lost with their tables
     #[arg(long)]
     force: bool,
     /// Print JSON
@@ -43,7 +43,7 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
         Action::Up => ledger.migrate(Direction::Up).await?,
         Action::Down => {
             if !args.force {
-                refuse_to_lose_decisions(&ledger).await?;
+                refuse_to_lose(&ledger).await?;
             }
             ledger.migrate(Direction::Down).await?;
         }
@@ -53,13 +53,17 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn refuse_to_lose_decisions(ledger: &Ledger) -> anyhow::Result<()> {
+async fn refuse_to_lose(ledger: &Ledger) -> anyhow::Result<()> {
     if ledger.schema_status().await?.iter().any(|step| !step.applied) {
         return Ok(());
     }
-    let decisions = ledger.totals().await?.decisions();
-    if decisions > 0 {
-        bail!("the database holds {decisions} decisions, which would be lost: repeat with --force if you mean it");
+    let totals = ledger.totals().await?;
+    let (decisions, units) = (totals.decisions(), totals.available);
+    if decisions > 0 || units > 0 {
+        bail!(
+            "the database holds {decisions} decisions and {units} units, which would be lost: repeat with --force if you \
+             mean it"
+        );
     }
     Ok(())
 }

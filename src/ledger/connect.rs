@@ -75,6 +75,7 @@ fn configure_postgres(options: &mut ConnectOptions, settings: &config::Database,
         pool.after_connect(move |connection, _| {
             let session = session.clone();
             Box::pin(async move {
+                nodelay::set_on_all_sockets();
                 for statement in session {
                     connection.execute(AssertSqlSafe(statement)).await?;
                 }
@@ -90,6 +91,7 @@ fn configure_mysql(options: &mut ConnectOptions, settings: &config::Database, li
     options.map_sqlx_mysql_pool_opts(move |pool| {
         pool.after_connect(move |connection, _| {
             Box::pin(async move {
+                nodelay::set_on_all_sockets();
                 let version = sea_orm::sqlx::query_scalar::<MySql, String>("SELECT VERSION()");
                 let version = version.fetch_one(&mut *connection).await?;
                 let dialect = if version.contains("MariaDB") { Dialect::MariaDb } else { Dialect::MySql };

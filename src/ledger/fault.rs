@@ -7,6 +7,8 @@ use sea_orm::{ConnAcquireErr, DbErr, RuntimeErr};
 
 use super::Error;
 
+const NO_CONNECTION: &str = "no connection could be opened, or became free, within database.acquire_timeout_ms";
+
 /// A database error, by what to do next.
 #[derive(Debug)]
 pub(super) enum Fault {
@@ -51,9 +53,7 @@ impl Fault {
 impl From<DbErr> for Fault {
     fn from(error: DbErr) -> Self {
         match &error {
-            DbErr::ConnectionAcquire(ConnAcquireErr::Timeout) => {
-                Self::Unavailable("no connection became free or could be opened in time".into())
-            }
+            DbErr::ConnectionAcquire(ConnAcquireErr::Timeout) => Self::Unavailable(NO_CONNECTION.into()),
             DbErr::ConnectionAcquire(ConnAcquireErr::ConnectionClosed) => {
                 Self::Unavailable("the pool is closed".into())
             }
@@ -80,7 +80,8 @@ impl Fault {
             | sqlx::Error::Protocol(_)
             | sqlx::Error::WorkerCrashed
             | sqlx::Error::BeginFailed => Self::Lost(text),
-            sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed => Self::Unavailable(text),
+            sqlx::Error::PoolTimedOut => Self::Unavailable(NO_CONNECTION.into()),
+            sqlx::Error::PoolClosed => Self::Unavailable(text),
             // An open enum; what is left are faults of this program (decoding, configuration), which repeat.
             _repeats => Self::Failed(text),
         }

@@ -1,6 +1,7 @@
 //! Changes of stock by others than the worker: always a delta with its adjustment row, in one transaction.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -25,6 +26,15 @@ pub enum Change {
     Add(i64),
 }
 
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Set(target) => write!(f, "cannot be set to {target}"),
+            Self::Add(delta) => write!(f, "cannot change by {delta:+}"),
+        }
+    }
+}
+
 /// One SKU's stock after a change.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Changed {
@@ -46,7 +56,7 @@ impl Changed {
 
 /// A change that cannot be made; none of the others was made either.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{sku}: {available} units are available, and {change:?} would leave less than 0 or more than a number holds")]
+#[error("{sku}: {available} available, {change}: stock must stay from 0 to {max}", max = i64::MAX)]
 pub struct Impossible {
     /// What.
     pub sku: Sku,
