@@ -60,11 +60,11 @@ async fn a_process_does_not_outlive_its_test() {
 
 #[tokio::test]
 async fn a_redis_server_of_ones_own_forgets_when_told() {
-    let server = RedisServer::start().await;
+    let server = RedisServer::start(&[]);
     let redis = redis::Client::open(server.url()).expect("an address");
     let mut redis = redis.get_multiplexed_async_connection().await.expect("redis");
     redis::cmd("SET").arg("k").arg("v").query_async::<()>(&mut redis).await.expect("set");
-    server.flush_all().await;
+    server.command::<()>(&["FLUSHALL"]).await;
     let left: i64 = redis::cmd("DBSIZE").query_async(&mut redis).await.expect("size");
     assert_eq!(left, 0);
 }

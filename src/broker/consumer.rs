@@ -126,15 +126,16 @@ impl Supervisor {
             let want = match &end {
                 _ if session.is_stopped() => Want::Nothing,
                 End::Paused => Want::Resume,
-                End::Suspect | End::Lost(_) | End::Closed(_) => Want::Session,
+                End::Suspect | End::Unreadable(_) | End::Lost(_) | End::Closed(_) => Want::Session,
             };
             self.report(&session, &end);
-            if session.proved || matches!(end, End::Paused) {
+            // The broker is well when it is a message that ended it.
+            if session.proved || matches!(end, End::Paused | End::Suspect | End::Unreadable(_)) {
                 self.backoff.reset();
             }
             match end {
                 // Politeness towards a connection that is gone would only cost its time limits.
-                End::Lost(_) => drop(session),
+                End::Lost(_) | End::Unreadable(_) => drop(session),
                 End::Paused | End::Suspect => session.hang_up().await,
                 End::Closed(done) => {
                     session.hang_up().await;
@@ -156,6 +157,9 @@ impl Supervisor {
             End::Paused => tracing::debug!(session, "paused: gave all messages back"),
             End::Closed(_) => tracing::debug!(session, "closed"),
             End::Suspect => tracing::warn!(session, "a message that keeps coming back: taking messages one at a time"),
+            End::Unreadable(cause) => {
+                tracing::warn!(session, %cause, "a message that cannot be read: taking messages one at a time");
+            }
             End::Lost(cause) => tracing::warn!(session, %cause, "lost the orders queue; connecting again"),
         }
         if self.events.send(Event::Lost { session }).is_err() {

@@ -36,8 +36,8 @@ pub struct Delivery {
     pub exchange: String,
     /// The routing key it was first sent with; kept over the delay queues.
     pub routing_key: String,
-    /// For publishing it again.
-    pub(super) properties: BasicProperties,
+    /// For publishing it again. Boxed, because there are many and most are empty.
+    pub(super) properties: Box<BasicProperties>,
 }
 
 /// What a consumer reports.
@@ -65,7 +65,7 @@ impl Delivery {
             attempts: 0,
             exchange: String::new(),
             routing_key: String::new(),
-            properties: BasicProperties::default(),
+            properties: Box::default(),
         }
     }
 
@@ -83,7 +83,7 @@ impl Delivery {
             attempts,
             exchange,
             routing_key,
-            properties,
+            properties: Box::new(properties),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures_util::{StreamExt, future};
+use futures_util::{FutureExt, StreamExt, future};
 use lapin::options::{BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions};
 use lapin::types::FieldTable;
 use lapin::{Channel, Connection};
@@ -17,6 +17,9 @@ use super::incoming::{Delivery, Event, Tag};
 use super::names::Names;
 use super::topology::Topology;
 use crate::config;
+
+/// How long saying goodbye may take. Hanging up without it does the same.
+const POLITENESS: Duration = Duration::from_secs(2);
 
 /// What a [`super::Control`] asks for.
 #[derive(Debug)]
@@ -37,6 +40,8 @@ pub(super) enum End {
     Closed(Option<oneshot::Sender<()>>),
     /// A message that may kill workers stood among others.
     Suspect,
+    /// The client library gave up the connection over a message that it cannot read.
+    Unreadable(Error),
     /// Connection, channel or subscription are gone.
     Lost(Error),
 }
@@ -63,6 +68,8 @@ pub(super) struct Session {
     unacked: Unacked,
     /// Whether the message that was taken alone is suspect.
     suspect: bool,
+    /// Deliveries that came too late to be looked at.
+    dropped: usize,
     stopped: bool,
     /// Something was acknowledged: the session works, so that back-off may start over.
     pub(super) proved: bool,
@@ -88,6 +95,7 @@ impl Session {
             width: if settings.prefetch > 1 { Width::One } else { Width::Many },
             unacked: Unacked::default(),
             suspect: false,
+            dropped: 0,
             stopped: false,
             proved: false,
         })
@@ -121,13 +129,19 @@ impl Session {
     pub(super) async fn hang_up(self) {
         let all = BasicNackOptions { multiple: true, requeue: true };
         let closing = async {
+            // Still subscribed, we would get at once what we give back.
+            if !self.stopped {
+                self.cancel().await?;
+            }
             // RabbitMQ 4.3 does not count a message given back like this as one more delivery.
             within(self.limit, "giving messages back", self.channel.basic_nack(0, all)).await?;
             within(self.limit, "closing a channel", self.channel.close(200, "done".into())).await?;
             within(self.limit, "closing", self.connection.close(200, "done".into())).await
         };
-        if let Err(fault) = closing.await {
-            tracing::debug!(session = self.number, %fault, "the session did not end cleanly");
+        match tokio::time::timeout(self.limit.min(POLITENESS), closing).await {
+            Ok(Ok(())) => {}
+            Ok(Err(fault)) => tracing::debug!(session = self.number, %fault, "the session did not end cleanly"),
+            Err(_) => tracing::debug!(session = self.number, "the broker does not answer a goodbye"),
         }
     }
 
@@ -168,7 +182,7 @@ impl Session {
         if plan == Plan::default() {
             return Ok(());
         }
-        self.send(plan).await.map_err(End::Lost)?;
+        self.send(plan, caution).await?;
         self.proved = true;
         let alone = self.width == Width::One && !self.stopped && self.unacked.outstanding() == 0;
         if alone && caution.settled(self.suspect) {
@@ -177,12 +191,30 @@ impl Session {
         Ok(())
     }
 
-    async fn send(&self, plan: Plan) -> Result<(), Error> {
+    async fn send(&mut self, plan: Plan, caution: &mut Caution) -> Result<(), End> {
         let bulk = plan.up_to.map(|tag| (tag, true));
         let alone = plan.singly.into_iter().map(|tag| (tag, false));
         let sending = bulk.into_iter().chain(alone);
         let sending = sending.map(|(tag, multiple)| self.channel.basic_ack(tag, BasicAckOptions { multiple }));
-        within(self.limit, "acknowledging", future::try_join_all(sending)).await.map(drop)
+        match tokio::time::timeout(self.limit, future::try_join_all(sending)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(fault)) => Err(self.fault("acknowledging", &fault, caution)),
+            Err(_) => Err(End::Lost(Error::Unavailable("acknowledging: no answer in time".into()))),
+        }
+    }
+
+    /// Judges an error that ended the session. One message that cannot be read ends it for all: it stands behind
+    /// everything that came, looked at or not.
+    fn fault(&mut self, doing: &str, fault: &lapin::Error, caution: &mut Caution) -> End {
+        let told = connection::classify(doing, fault);
+        if !connection::is_unreadable(fault) {
+            return End::Lost(told);
+        }
+        while let Some(Some(Ok(_))) = self.stream.next().now_or_never() {
+            self.dropped += 1;
+        }
+        caution.alarm(self.unacked.outstanding() + self.dropped + 1);
+        End::Unreadable(told)
     }
 
     /// A quorum queue takes a new prefetch only for a new subscription: cancel, take what had been sent before, subscribe
@@ -221,17 +253,12 @@ impl Session {
     ) -> Result<(), End> {
         let message = match message {
             Some(Ok(message)) => message,
-            Some(Err(fault)) => {
-                if connection::is_unreadable(&fault) {
-                    // Its successor on the wire: behind everything that was delivered.
-                    caution.alarm(self.unacked.outstanding() + 1);
-                }
-                return Err(End::Lost(connection::classify("consuming", &fault)));
-            }
+            Some(Err(fault)) => return Err(self.fault("consuming", &fault, caution)),
             None => return Err(End::Lost(Error::Unavailable("the broker cancelled the subscription".into()))),
         };
         if !message.acker.usable() {
             // It sat in the client library's buffer when the channel was lost: the broker gives it to somebody again.
+            self.dropped += 1;
             return Ok(());
         }
         self.unacked.delivered(message.delivery_tag);

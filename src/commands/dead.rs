@@ -7,6 +7,7 @@ use comfy_table::{Table, presets};
 
 use crate::broker::client::{DeadLetter, Observer};
 use crate::broker::{DeadQueue, Names};
+use crate::commands::output::print;
 use crate::config::Settings;
 
 /// Dead letters that `show` looks through for a publish id, per queue.
@@ -74,20 +75,20 @@ async fn list(
     if json {
         let counts: serde_json::Map<_, _> =
             counts.iter().map(|(queue, count)| (queue.as_str().to_owned(), (*count).into())).collect();
-        println!("{}", serde_json::to_string_pretty(&serde_json::json!({"counts": counts, "letters": letters}))?);
+        print(serde_json::to_string_pretty(&serde_json::json!({"counts": counts, "letters": letters}))?)?;
         return Ok(());
     }
     if !letters.is_empty() {
-        println!("{}", table(&letters));
+        print(table(&letters))?;
     }
     let counts: Vec<String> = counts.iter().map(|(queue, count)| format!("{count} {}", queue.as_str())).collect();
-    println!("{} shown of {}", letters.len(), counts.join(", "));
+    print(format!("{} shown of {}", letters.len(), counts.join(", ")))?;
     Ok(())
 }
 
 fn table(letters: &[DeadLetter]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(presets::UTF8_FULL_CONDENSED);
     table.set_header(["which", "reason", "order id", "attempts", "died at", "publish id"]);
     for letter in letters {
         table.add_row([
@@ -107,16 +108,16 @@ async fn show(observer: &Observer, which: &str, json: bool) -> anyhow::Result<()
         bail!("there is no dead letter {which}: `lastunit dead list` shows what there is");
     };
     if json {
-        println!("{}", serde_json::to_string_pretty(&letter)?);
+        print(serde_json::to_string_pretty(&letter)?)?;
         return Ok(());
     }
-    println!("{} {}", letter.position, letter.reason);
+    print(format!("{} {}", letter.position, letter.reason))?;
     for part in [&letter.properties, &letter.headers] {
         for (name, value) in part.as_object().into_iter().flatten() {
-            println!("  {name}: {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+            print(format!("  {name}: {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))?;
         }
     }
-    println!("{}", String::from_utf8_lossy(&letter.body));
+    print(String::from_utf8_lossy(&letter.body))?;
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, BufReader};
 
 use crate::broker::{Names, Publisher, client};
+use crate::commands::output::print;
 use crate::config::Settings;
 use crate::order::{self, Limits};
 
@@ -55,16 +56,16 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
     if let Some(failure) = reader.failure {
         return Err(failure).with_context(|| format!("reading {} after {sent} orders", args.file.display()));
     }
-    summarise(args.json, sent, reader.faulty, seconds);
+    summarise(args.json, sent, reader.faulty, seconds)?;
     Ok(if reader.faulty == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn summarise(json: bool, sent: u64, faulty: u64, seconds: f64) {
+fn summarise(json: bool, sent: u64, faulty: u64, seconds: f64) -> anyhow::Result<()> {
     if json {
-        println!("{}", serde_json::json!({"confirmed": sent, "faulty_lines": faulty, "seconds": seconds}));
+        print(serde_json::json!({"confirmed": sent, "faulty_lines": faulty, "seconds": seconds}))
     } else {
         let rate = if seconds > 0.0 { sent as f64 / seconds } else { 0.0 };
-        println!("{sent} orders confirmed in {seconds:.2} s ({rate:.0}/s), {faulty} faulty lines left out");
+        print(format!("{sent} orders confirmed in {seconds:.2} s ({rate:.0}/s), {faulty} faulty lines left out"))
     }
 }
 

@@ -6,6 +6,7 @@ use comfy_table::{Table, presets};
 
 use crate::broker::Error;
 use crate::broker::topology::{self, Item, State, Topology};
+use crate::commands::output::print;
 use crate::config::Settings;
 
 /// Arguments of `lastunit topology`.
@@ -24,9 +25,9 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
     let topology = Topology::new(&settings.broker, &settings.retry);
     let items = topology.inspect(&settings.broker).await?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&items)?);
+        print(serde_json::to_string_pretty(&items)?)?;
     } else {
-        println!("{}", table(&items));
+        print(table(&items))?;
     }
     match topology::problems(&items) {
         None => Ok(ExitCode::SUCCESS),
@@ -36,7 +37,7 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
 
 fn table(items: &[Item]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(["kind", "name", "state"]);
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(["kind", "name", "state"]);
     for item in items {
         let state = match &item.state {
             State::Present => "present",

@@ -2,23 +2,18 @@
 
 use std::future::Future;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::{info, warn};
+use tracing::info;
 
-use crate::broker::{self, Publisher};
+use super::services;
 use crate::config::Settings;
-use crate::lease::{self, Leases};
-use crate::ledger::{self, Ledger};
-use crate::retry::Backoff;
 use crate::worker;
 
 /// Takes orders from the queue and decides them, until SIGTERM or SIGINT.
-#[derive(Debug, Args)]
-pub struct WorkerArgs {
+#[derive(Debug, clap::Args)]
+pub struct Args {
     /// This worker's name in leases and logs [default: HOST-PID].
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -28,14 +23,12 @@ pub struct WorkerArgs {
 ///
 /// # Errors
 /// A service that does not answer in time, a schema or a topology that differs, an unfinished drain.
-pub async fn run(args: WorkerArgs, settings: Settings) -> anyhow::Result<ExitCode> {
+pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
     let shutdown = shutdown_signal().context("cannot listen for signals")?;
     let holder = args.name.unwrap_or_else(default_name);
-    let wait = settings.startup.wait_ms.duration();
-    let ledger = patiently(wait, "the database", || Ledger::connect(&settings.database)).await?;
-    ledger.verify_schema().await?;
-    let leases = patiently(wait, "redis", || Leases::connect(&settings.redis, &settings.lease, &holder)).await?;
-    let publisher = patiently(wait, "the broker", || Publisher::connect(&settings.broker)).await?;
+    let ledger = services::ledger(&settings).await?;
+    let leases = services::leases(&settings, &holder).await?;
+    let publisher = services::publisher(&settings).await?;
     info!(
         name = holder,
         database = %settings.database.url,
@@ -65,59 +58,4 @@ fn shutdown_signal() -> std::io::Result<impl Future<Output = ()>> {
         };
         info!(signal = name, "asked to stop");
     })
-}
-
-/// Whether trying again can help.
-trait MayPass {
-    fn may_pass(&self) -> bool;
-}
-
-impl MayPass for ledger::Error {
-    fn may_pass(&self) -> bool {
-        match self {
-            Self::Unavailable(_) => true,
-            Self::Schema(_) | Self::Failed(_) => false,
-        }
-    }
-}
-
-impl MayPass for lease::Error {
-    fn may_pass(&self) -> bool {
-        match self {
-            Self::Unavailable(_) => true,
-            Self::Failed(_) => false,
-        }
-    }
-}
-
-impl MayPass for broker::Error {
-    fn may_pass(&self) -> bool {
-        match self {
-            Self::Unavailable(_) => true,
-            Self::Topology(_) | Self::Refused(_) | Self::Returned(_) => false,
-        }
-    }
-}
-
-/// Tries to open a service until it answers or `wait` is over: services and workers start side by side.
-async fn patiently<T, E, F>(wait: Duration, what: &str, mut open: impl FnMut() -> F) -> Result<T, E>
-where
-    F: Future<Output = Result<T, E>>,
-    E: MayPass + std::fmt::Display,
-{
-    let deadline = Instant::now() + wait;
-    let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
-    let mut told = false;
-    loop {
-        match open().await {
-            Err(error) if error.may_pass() && Instant::now() < deadline => {
-                if !told {
-                    warn!(%error, "{what} does not answer yet; waiting up to {} s", wait.as_secs_f32());
-                    told = true;
-                }
-                backoff.wait().await;
-            }
-            answer => return answer,
-        }
-    }
 }

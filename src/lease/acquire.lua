@@ -10,48 +10,51 @@ local MAX_SEQUENCE = 1099511627775
 local CLOCK_START = 1735689600000
 local COMMON = 4
 
-local attempt, holder, ttl, idle = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local time = redis.call('TIME')
-local clock = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000) - CLOCK_START
-
--- The lease as it counts: one of another incarnation, or with more time left than any of ours, was restored from a copy.
-local function live(key)
-  local value = redis.call('GET', key)
-  if not value then return nil end
-  local owner, made_by, epoch, sequence = string.match(value, '^(%S+) %S+ (%S+) (%d+) (%d+)$')
-  if made_by ~= here then return nil end
-  local left = redis.call('PTTL', key)
-  if left < 0 or left > ttl then return nil end
-  return {owner = owner, epoch = epoch, sequence = sequence, left = left}
-end
+local call = redis.call
+local attempt, ttl, idle = ARGV[1], tonumber(ARGV[3]), ARGV[4]
+-- What a lease says before its token: attempt, holder, incarnation.
+local signature = attempt .. ' ' .. ARGV[2] .. ' ' .. here .. ' '
+local time = call('TIME')
+local clock = time[1] * 1000 + math.floor(time[2] / 1000) - CLOCK_START
 
 local function below(epoch, sequence, floor_epoch, floor_sequence)
   return epoch < floor_epoch or (epoch == floor_epoch and sequence < floor_sequence)
 end
 
-local function answer(lease_key, fence_key, previous, floor_epoch, floor_sequence)
-  local lease = live(lease_key)
-  if lease and lease.owner ~= attempt and lease.owner ~= previous then return 'held ' .. lease.left end
+-- The lease as it counts: one of another incarnation, or with more time left than any of ours, was restored from a copy.
+local function live(key)
+  local value = call('GET', key)
+  if not value then return nil end
+  local owner, made_by, epoch, sequence = string.match(value, '^(%S+) %S+ (%S+) (%d+) (%d+)$')
+  if made_by ~= here then return nil end
+  local left = call('PTTL', key)
+  if left < 0 or left > ttl then return nil end
+  return owner, epoch, sequence, left
+end
 
-  local fence = redis.call('HMGET', fence_key, 'incarnation', 'epoch', 'sequence')
+local function answer(lease_key, fence_key, previous, floor_epoch, floor_sequence)
+  local owner, owned_epoch, owned_sequence, left = live(lease_key)
+  if owner and owner ~= attempt and owner ~= previous then return 'held ' .. left end
+
+  local fence = call('HMGET', fence_key, 'incarnation', 'epoch', 'sequence')
   local epoch, sequence = tonumber(fence[2]), tonumber(fence[3])
   if not epoch or not sequence or sequence > MAX_SEQUENCE then return 'unknown missing' end
   if fence[1] ~= here then return 'unknown incarnation' end
   if below(epoch, sequence, floor_epoch, floor_sequence) then return 'unknown behind' end
 
-  if lease and lease.owner == attempt
-    and below(floor_epoch, floor_sequence, tonumber(lease.epoch), tonumber(lease.sequence)) then
-    redis.call('PEXPIRE', lease_key, ttl)
-    return 'granted ' .. lease.epoch .. ' ' .. lease.sequence
+  if owner == attempt and below(floor_epoch, floor_sequence, tonumber(owned_epoch), tonumber(owned_sequence)) then
+    call('PEXPIRE', lease_key, ttl)
+    return 'granted ' .. owned_epoch .. ' ' .. owned_sequence
   end
 
-  sequence = math.max(sequence + 1, clock)
-  if sequence > MAX_SEQUENCE then return 'exhausted' end
-  -- Lua would print a large number as 1e+14.
-  local token = string.format('%d %.0f', epoch, sequence)
-  redis.call('HSET', fence_key, 'incarnation', here, 'epoch', fence[2], 'sequence', string.format('%.0f', sequence))
-  redis.call('PEXPIRE', fence_key, idle)
-  redis.call('SET', lease_key, attempt .. ' ' .. holder .. ' ' .. here .. ' ' .. token, 'PX', ttl)
+  local next = math.max(sequence + 1, clock)
+  if next > MAX_SEQUENCE then return 'exhausted' end
+  -- By itself Lua would print a large number as 1e+14.
+  next = string.format('%.0f', next)
+  local token = fence[2] .. ' ' .. next
+  call('HSET', fence_key, 'sequence', next)
+  call('PEXPIRE', fence_key, idle)
+  call('SET', lease_key, signature .. token, 'PX', ttl)
   return 'granted ' .. token
 end
 

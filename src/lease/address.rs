@@ -20,7 +20,7 @@ const SENTINEL_PORT: u16 = 26379;
 /// What to connect to.
 pub(super) enum Target {
     /// One server.
-    Server(Client),
+    Server(Box<Client>),
     /// Whatever server the Sentinels call the master.
     Sentinel(Box<SentinelClient>),
     /// All masters of a Cluster.
@@ -37,10 +37,12 @@ pub(super) fn read(settings: &config::Redis) -> Result<Target, Error> {
         "rediss" => {
             let certificates = certificates.unwrap_or(TlsCertificates { client_tls: None, root_cert: None });
             Client::build_with_tls(url, certificates)
-                .map(Target::Server)
+                .map(|client| Target::Server(Box::new(client)))
                 .map_err(|error| wrong(settings, &error.to_string()))
         }
-        _plain => Client::open(url).map(Target::Server).map_err(|error| wrong(settings, &error.to_string())),
+        _plain => Client::open(url)
+            .map(|client| Target::Server(Box::new(client)))
+            .map_err(|error| wrong(settings, &error.to_string())),
     }
 }
 

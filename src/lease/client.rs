@@ -133,18 +133,23 @@ impl Leases {
         &self.0.keys
     }
 
-    /// Calls a script by its short name, and once more in full where the server did not know it (and so ran nothing).
+    /// Calls a script by its short name, and again where the server did not know it (and so ran nothing).
     pub(super) async fn call<T: FromRedisValue>(&self, script: &Script, calls: &[Call]) -> Result<Vec<T>, Error> {
         if calls.is_empty() {
             return Ok(Vec::new());
         }
         let session = self.0.link.open().await?;
         let mut replies = send_all(&session, calls.iter().map(|call| script.by_name(call))).await;
-        let is_unknown = |reply: &redis::RedisResult<T>| reply.as_ref().is_err_and(faults::is_unknown_script);
-        let again: Vec<_> = (0..calls.len()).filter(|&index| is_unknown(&replies[index])).collect();
-        let second = send_all(&session, again.iter().map(|&index| script.in_full(&calls[index]))).await;
-        for (index, reply) in again.into_iter().zip(second) {
-            replies[index] = reply;
+        if replies.iter().any(is_unknown) {
+            // Once for all masters of a Cluster. Where it does not get through, the call itself carries the script.
+            if let Err(error) = session.send::<redis::Value>(&script.load()).await {
+                tracing::debug!(%error, "a script could not be loaded");
+            }
+            for form in [Script::by_name, Script::in_full] {
+                let again: Vec<_> = (0..calls.len()).filter(|&index| is_unknown(&replies[index])).collect();
+                let repeated = send_all(&session, again.iter().map(|&index| form(script, &calls[index]))).await;
+                again.into_iter().zip(repeated).for_each(|(index, reply)| replies[index] = reply);
+            }
         }
         self.settle(&session, replies).await
     }
@@ -186,4 +191,8 @@ async fn send_all<T: FromRedisValue>(
     commands: impl Iterator<Item = Cmd>,
 ) -> Vec<redis::RedisResult<T>> {
     join_all(commands.map(|command| async move { session.send(&command).await })).await
+}
+
+fn is_unknown<T>(reply: &redis::RedisResult<T>) -> bool {
+    reply.as_ref().is_err_and(faults::is_unknown_script)
 }

@@ -35,7 +35,11 @@ pub(super) fn ends_link(error: &RedisError) -> bool {
 /// Tells what passes by itself from what somebody has to mend.
 pub(super) fn classify(error: &RedisError) -> Error {
     match error.kind() {
-        ErrorKind::Io if !is_bad_certificate(error) => Error::Unavailable(describe(error)),
+        ErrorKind::Io if is_bad_certificate(error) => Error::Failed(format!(
+            "the server's certificate is not trusted: name its authority in redis.tls_ca ({})",
+            describe(error)
+        )),
+        ErrorKind::Io => Error::Unavailable(describe(error)),
         ErrorKind::ClusterConnectionNotFound | ErrorKind::NoValidReplicasFoundBySentinel => {
             Error::Unavailable(describe(error))
         }

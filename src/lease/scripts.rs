@@ -58,6 +58,13 @@ impl Script {
     pub(super) fn in_full(&self, call: &Call) -> Cmd {
         call.command("EVAL", self.code)
     }
+
+    /// Puts the script into the cache, on every master of a Cluster.
+    pub(super) fn load(&self) -> Cmd {
+        let mut load = redis::cmd("SCRIPT");
+        load.arg("LOAD").arg(self.code);
+        load
+    }
 }
 
 impl Call {

@@ -9,10 +9,8 @@ use sea_orm::{DbBackend, Value};
 pub(super) enum Kind {
     /// An id, compared byte for byte.
     Id,
-    /// Other short text: words, times.
+    /// Other text of at most 64 characters: words, times.
     Word,
-    /// Text of any length.
-    Text,
     /// A 64-bit integer.
     Int,
     /// Bytes of any length.
@@ -107,13 +105,23 @@ impl Dialect {
         // Whole seconds, rounded up; 0 would not wait for a lock at all.
         let lock_wait_s = if limit == 0 { 3_600 } else { limit.div_ceil(1_000) };
         match self {
-            Self::Postgres => vec![format!(
-                // The texts are constant and the bound arrays' sizes vary: one plan that goes by the primary keys fits
-                // all, whatever the size of the first batches.
-                "SET statement_timeout = {limit}; SET default_transaction_isolation = 'read committed'; \
-                 SET plan_cache_mode = force_generic_plan; SET idle_in_transaction_session_timeout = {}",
-                limit.saturating_mul(4)
-            )],
+            Self::Postgres => {
+                let mut session = vec![format!(
+                    "SET statement_timeout = {limit}; SET idle_in_transaction_session_timeout = {}; \
+                     SET default_transaction_isolation = 'read committed'",
+                    limit.saturating_mul(4)
+                )];
+                if limit > 0 {
+                    // The worker's statements find rows by key, whatever a batch's size and however fresh the statistics:
+                    // a table that was empty when its plan was cached may have a million rows before it is analysed.
+                    session.push(
+                        "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; \
+                         SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off"
+                            .to_owned(),
+                    );
+                }
+                session
+            }
             Self::MySql | Self::MariaDb => {
                 let mut session = vec![
                     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED".to_owned(),
@@ -142,7 +150,7 @@ impl Dialect {
             Self::Postgres => {
                 let array = |(name, kind): &(&'static str, Kind)| {
                     let array = match kind {
-                        Kind::Id | Kind::Word | Kind::Text => "text[]",
+                        Kind::Id | Kind::Word => "text[]",
                         Kind::Int => "bigint[]",
                         Kind::Bytes => "bytea[]",
                     };
@@ -158,7 +166,7 @@ impl Dialect {
                         let blob = parameter("blob");
                         format!("substr({blob}, value ->> {path}, value ->> {}) AS {name}", path + 1)
                     }
-                    Kind::Id | Kind::Word | Kind::Text | Kind::Int => format!("value ->> {path} AS {name}"),
+                    Kind::Id | Kind::Word | Kind::Int => format!("value ->> {path} AS {name}"),
                 };
                 let columns: Vec<_> = columns.iter().zip(paths(columns)).map(column).collect();
                 format!("(SELECT {} FROM json_each({rows})) AS t", columns.join(", "))
@@ -171,7 +179,6 @@ impl Dialect {
         let declare = |((name, kind), path): (&(&'static str, Kind), usize)| match kind {
             Kind::Id => format!("{name} VARCHAR(255) CHARACTER SET utf8mb4 COLLATE {collation} PATH '$[{path}]'"),
             Kind::Word => format!("{name} VARCHAR(64) PATH '$[{path}]'"),
-            Kind::Text => format!("{name} TEXT CHARACTER SET utf8mb4 PATH '$[{path}]'"),
             Kind::Int => format!("{name} BIGINT PATH '$[{path}]'"),
             Kind::Bytes => {
                 format!("{name}_at BIGINT PATH '$[{path}]', {name}_len BIGINT PATH '$[{}]'", path + 1)
@@ -184,7 +191,7 @@ impl Dialect {
         }
         let column = |(name, kind): &(&'static str, Kind)| match kind {
             Kind::Bytes => format!("SUBSTRING({}, {name}_at, {name}_len) AS {name}", parameter("blob")),
-            Kind::Id | Kind::Word | Kind::Text | Kind::Int => (*name).to_owned(),
+            Kind::Id | Kind::Word | Kind::Int => (*name).to_owned(),
         };
         let selected: Vec<_> = columns.iter().map(column).collect();
         format!("(SELECT {} FROM {} AS j) AS t", selected.join(", "), table(parameter("rows")))

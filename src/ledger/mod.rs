@@ -262,7 +262,7 @@ impl Ledger {
     }
 
     /// Makes all changes of stock or none: each a delta, with an adjustment row that carries `reason`. A SKU that is new gets
-    /// its row. The inner error lists what cannot be done.
+    /// its row. The inner error lists what cannot be done. A large import takes the time that it needs.
     ///
     /// # Errors
     /// See [`Error`]. After `Unavailable` the outcome is unknown: look before adding again.
@@ -271,11 +271,16 @@ impl Ledger {
         changes: BTreeMap<Sku, Change>,
         reason: &str,
     ) -> Result<Result<Vec<Changed>, Vec<Impossible>>, Error> {
+        let is_large = changes.len() > stock::PART;
         let (changes, reason): (stock::Changes, Arc<str>) = (Arc::new(changes), reason.into());
         let change = move |pool| {
             let (changes, reason) = (Arc::clone(&changes), Arc::clone(&reason));
             async move { stock::change(&pool, &changes, &reason).await }
         };
+        if is_large {
+            let patient = pool::Pool::open(&self.settings, pool::Patience::Endless).await?;
+            return patient.run(change).await;
+        }
         self.pool.run(change).await
     }
 
@@ -284,7 +289,8 @@ impl Ledger {
     /// # Errors
     /// See [`Error`].
     pub async fn totals(&self) -> Result<Totals, Error> {
-        self.pool.run(|pool| async move { totals::totals(&pool).await }).await
+        let patient = pool::Pool::open(&self.settings, pool::Patience::Endless).await?;
+        patient.run(|pool| async move { totals::totals(&pool).await }).await
     }
 
     /// Checks promise 1 and the fence history over the whole database, from one snapshot, however long that takes.

@@ -127,7 +127,7 @@ fn arrays<'a, const N: usize>(
     }
     let array = |((name, kind), values): (&(&'static str, Kind), Vec<Value>)| {
         let element = match kind {
-            Kind::Id | Kind::Word | Kind::Text => ArrayType::String,
+            Kind::Id | Kind::Word => ArrayType::String,
             Kind::Int => ArrayType::BigInt,
             Kind::Bytes => ArrayType::Bytes,
         };

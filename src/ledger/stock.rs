@@ -14,7 +14,7 @@ use super::statement::{Bound, Cell};
 use crate::order::Sku;
 
 /// SKUs changed by one statement; an import of any size is one transaction of such parts.
-const PART: usize = 5_000;
+pub(super) const PART: usize = 5_000;
 
 /// What to do to the stock of one SKU.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

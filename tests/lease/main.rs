@@ -9,3 +9,4 @@ mod failures;
 mod listing;
 mod protocol;
 mod scene;
+mod topologies;

@@ -6,7 +6,7 @@ use lastunit::fence::Epoch;
 use lastunit::lease::{Attempt, Cause, Incarnation, Reply, Request, Seed};
 use lastunit::order::Sku;
 
-use crate::scene::{Scene, assert_held, assert_unknown, granted, incarnation, request, sku, token};
+use crate::scene::{Scene, assert_granted, assert_held, assert_unknown, granted, incarnation, request, sku, token};
 
 /// 2025-01-01T00:00:00Z.
 const CLOCK_START_MS: u64 = 1_735_689_600_000;
@@ -221,12 +221,12 @@ async fn ten_thousand_skus_are_recovered_leased_and_released_at_once() {
     let seeds: Vec<_> = skus.iter().zip(&replies).map(seed).collect();
     scene.leases.seed(&seeds).await.expect("seeded");
     let replies = scene.leases.acquire(first, &requests).await.expect("answers");
-    replies.iter().for_each(|reply| drop(granted(reply)));
+    replies.iter().for_each(assert_granted);
     let replies = scene.leases.acquire(second, &requests).await.expect("answers");
     replies.iter().for_each(assert_held);
     scene.leases.release(first, &skus).await.expect("released");
     let replies = scene.leases.acquire(second, &requests).await.expect("answers");
-    replies.iter().for_each(|reply| drop(granted(reply)));
+    replies.iter().for_each(assert_granted);
 }
 
 #[tokio::test]

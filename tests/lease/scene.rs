@@ -33,7 +33,13 @@ pub fn request(sku: &Sku) -> Request {
 /// Settings of a worker: `more` are further keys, like `("redis.command_timeout_ms", "200")`.
 pub fn settings(url: &str, prefix: &str, more: &[(&str, &str)]) -> Settings {
     let ttl = TTL.as_millis().to_string();
-    let base = [("redis.url", url), ("redis.key_prefix", prefix), ("lease.ttl_ms", ttl.as_str())];
+    let patience = PATIENCE.as_millis().to_string();
+    let base = [
+        ("redis.url", url),
+        ("redis.key_prefix", prefix),
+        ("redis.command_timeout_ms", &patience),
+        ("lease.ttl_ms", &ttl),
+    ];
     let variable = |(key, value): &(&str, &str)| {
         (format!("LASTUNIT__{}", key.to_uppercase().replace('.', "__")), (*value).to_owned())
     };
@@ -135,6 +141,11 @@ pub fn granted(reply: &Reply) -> FenceToken {
         Reply::Granted(token) => *token,
         other => panic!("not granted: {other:?}"),
     }
+}
+
+#[track_caller]
+pub fn assert_granted(reply: &Reply) {
+    assert!(matches!(reply, Reply::Granted(_)), "not granted: {reply:?}");
 }
 
 #[track_caller]

@@ -1,5 +1,8 @@
 //! A redis-server of a test's own, for what must not be done to a shared one: flush, restart, fail over.
 
+// Each test program uses the part that it needs.
+#![allow(dead_code)]
+
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -12,7 +15,8 @@ const HIGHEST_PORT: u16 = 55_000;
 
 /// A running server with a folder of its own; both are gone when this is dropped.
 pub struct RedisServer {
-    program: &'static str,
+    /// What comes before the port: a Sentinel wants its file there.
+    mode: Vec<String>,
     arguments: Vec<String>,
     folder: tempfile::TempDir,
     port: u16,
@@ -20,31 +24,29 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// Starts a server that keeps nothing on disk. `arguments` are lines of redis.conf as `--name value` words.
+    /// Starts a server that keeps nothing on disk unless told to. `arguments` are lines of redis.conf as
+    /// `--name value` words.
     pub fn start(arguments: &[&str]) -> Self {
-        Self::start_program("redis-server", arguments)
+        let mut server = Self::prepare();
+        server.arguments =
+            ["--save", "", "--appendonly", "no"].iter().chain(arguments).map(ToString::to_string).collect();
+        server.resume();
+        server
     }
 
-    /// Starts a Sentinel that watches `masters`: lines of sentinel.conf without `port`.
+    /// Starts a Sentinel; `configuration` are lines of sentinel.conf.
     pub fn start_sentinel(configuration: &str) -> Self {
-        let mut server = Self::prepare("redis-sentinel", &[]);
+        let mut server = Self::prepare();
         let file = server.folder.path().join("sentinel.conf");
         std::fs::write(&file, configuration).expect("write sentinel.conf");
-        server.arguments.push(file.display().to_string());
+        server.mode = vec![file.display().to_string(), "--sentinel".to_owned()];
         server.resume();
         server
     }
 
-    fn start_program(program: &'static str, arguments: &[&str]) -> Self {
-        let mut server = Self::prepare(program, arguments);
-        server.resume();
-        server
-    }
-
-    fn prepare(program: &'static str, arguments: &[&str]) -> Self {
+    fn prepare() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let arguments = arguments.iter().map(ToString::to_string).collect();
-        Self { program, arguments, folder, port: free_port(), child: None }
+        Self { mode: Vec::new(), arguments: Vec::new(), folder, port: free_port(), child: None }
     }
 
     /// Its port on 127.0.0.1.
@@ -73,14 +75,9 @@ impl RedisServer {
     /// Starts it again, on the same port and folder, and waits until it answers.
     pub fn resume(&mut self) {
         self.kill();
-        let mut command = Command::new(self.program);
-        // Sentinel wants its file first.
-        command.args(self.arguments.iter().filter(|argument| argument.ends_with("sentinel.conf")));
-        command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--dir"]).arg(self.folder.path());
-        if self.program == "redis-server" {
-            command.args(["--save", "", "--appendonly", "no"]);
-        }
-        command.args(self.arguments.iter().filter(|argument| !argument.ends_with("sentinel.conf")));
+        let mut command = Command::new("redis-server");
+        command.args(&self.mode).args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--dir"]);
+        command.arg(self.folder.path()).args(&self.arguments);
         let log = std::fs::File::create(self.folder.path().join("log")).expect("a log file");
         self.child =
             Some(command.stdin(Stdio::null()).stdout(log).spawn().expect("redis-server (Debian: redis-server)"));

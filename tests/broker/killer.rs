@@ -1,0 +1,106 @@
+//! A message that kills every worker that touches it.
+
+use std::collections::HashSet;
+
+use lapin::BasicProperties;
+use lapin::types::{AMQPValue, FieldTable};
+use lastunit::broker::{Consumer, DeadQueue, Event};
+
+use crate::raw;
+use crate::support::{Place, delivery, next};
+
+const LIMIT: u32 = 6;
+
+/// Works until it dies of the killer or has nothing left to do; tells which.
+async fn work_until_death(consumer: &mut Consumer, settled: &mut HashSet<Vec<u8>>, bystanders: usize) -> bool {
+    while settled.len() < bystanders {
+        let Event::Delivery(delivery) = next(consumer).await else { continue };
+        if delivery.body == b"killer" {
+            return true;
+        }
+        consumer.control.ack(vec![delivery.tag]);
+        settled.insert(delivery.body);
+    }
+    false
+}
+
+#[tokio::test]
+async fn a_killer_is_dead_lettered_by_the_broker_and_takes_nobody_with_it() {
+    let place = Place::with("killer", |settings| settings.broker.delivery_limit = LIMIT).await;
+    for number in 0..60 {
+        let body = if number == 25 { "killer".to_owned() } else { number.to_string() };
+        place.send(body.as_bytes(), BasicProperties::default()).await;
+    }
+    let failed = place.names.dead_queue(DeadQueue::Failed);
+    let observer = place.observer().await;
+    let (mut settled, mut deaths) = (HashSet::new(), 0);
+    while observer.count(&failed).await.unwrap() == 0 || settled.len() < 59 {
+        // A fresh process remembers nothing.
+        let mut consumer = place.consumer().await;
+        if work_until_death(&mut consumer, &mut settled, 59).await {
+            deaths += 1;
+        }
+        consumer.control.close().await;
+        assert!(deaths <= LIMIT + 1, "the broker's limit ends it");
+    }
+    place.wait_for_count(&failed, 1).await;
+    let letters = observer.dead_letters(DeadQueue::Failed, 10).await.unwrap();
+    assert_eq!(letters[0].body, b"killer");
+    assert_eq!(letters[0].reason, "failed.delivery-limit");
+    assert!(deaths >= 4, "it did kill: {deaths}");
+    place.wait_for_count(&place.names.orders(), 0).await;
+    place.clean_up().await;
+}
+
+#[tokio::test]
+async fn a_forged_delivery_count_makes_nobody_suspect() {
+    let place = Place::new("forged").await;
+    let mut table = FieldTable::default();
+    table.insert("x-delivery-count".into(), AMQPValue::LongLongInt(99));
+    for _ in 0..3 {
+        place.send(b"good", BasicProperties::default().with_headers(table.clone())).await;
+    }
+    let mut consumer = place.consumer().await;
+    for _ in 0..3 {
+        let delivery = delivery(&mut consumer).await;
+        assert_eq!(delivery.tag.session, 1, "no session ended over it");
+        consumer.control.ack(vec![delivery.tag]);
+    }
+    consumer.control.close().await;
+    place.clean_up().await;
+}
+
+#[tokio::test]
+async fn a_message_that_cannot_be_read_takes_nobody_with_it() {
+    let place = Place::with("unreadable", |settings| settings.broker.delivery_limit = LIMIT).await;
+    for number in 0..40 {
+        if number == 20 {
+            raw::publish(&place.names.orders(), b"\xff\xfe", b"unreadable").await;
+        }
+        place.send(&[number], BasicProperties::default()).await;
+    }
+    let mut consumer = place.consumer().await;
+    let mut settled = HashSet::new();
+    let failed = place.names.dead_queue(DeadQueue::Failed);
+    let gone = place.wait_for_count(&failed, 1);
+    let working = async {
+        loop {
+            let delivery = delivery(&mut consumer).await;
+            consumer.control.ack(vec![delivery.tag]);
+            settled.insert(delivery.body);
+        }
+    };
+    tokio::select! {
+        () = gone => {}
+        () = working => {}
+    }
+    while settled.len() < 40 {
+        let delivery = delivery(&mut consumer).await;
+        consumer.control.ack(vec![delivery.tag]);
+        settled.insert(delivery.body);
+    }
+    consumer.control.close().await;
+    place.wait_for_count(&place.names.orders(), 0).await;
+    place.wait_for_count(&failed, 1).await;
+    place.clean_up().await;
+}

@@ -1,0 +1,11 @@
+//! The broker module on a real RabbitMQ.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod consuming;
+mod killer;
+mod messages;
+mod publishing;
+mod raw;
+mod support;
+mod topology;

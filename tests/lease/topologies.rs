@@ -1,0 +1,274 @@
+//! Cluster, Sentinel and TLS, on servers of the test's own.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use lastunit::fence::Epoch;
+use lastunit::lease::{Attempt, Cause, Error, Incarnation, Leases, Reply, Request, Seed};
+use lastunit::order::Sku;
+
+use crate::redis_server::{RedisServer, free_port};
+use crate::scene::{assert_granted, assert_held, connect, granted, incarnation, request, sku};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn on_a_cluster_every_sku_is_recovered_leased_listed_and_released_on_its_own_master() {
+    let cluster = Cluster::start();
+    let leases = connect(&cluster.url(), "t", &[]).await.expect("leases");
+    let skus: Vec<Sku> = (0..2_000).map(|n| sku(&format!("{{X}} {n}"))).collect();
+    let requests: Vec<_> = skus.iter().map(request).collect();
+    let (first, second) = (Attempt::new(), Attempt::new());
+    let replies = leases.acquire(first, &requests).await.expect("answers");
+    leases.seed(&seeds(&skus, &replies)).await.expect("seeded");
+    cluster.for_each_master(&["SCRIPT", "FLUSH"]);
+    let replies = leases.acquire(first, &requests).await.expect("answers");
+    replies.iter().for_each(assert_granted);
+    leases.acquire(second, &requests).await.expect("answers").iter().for_each(assert_held);
+    let holdings = leases.list().await.expect("a list");
+    assert_eq!(holdings.len(), skus.len());
+    assert!(holdings.iter().all(|holding| holding.is_current));
+    assert!(cluster.masters.iter().all(|master| command(master.port(), &["DBSIZE"]).trim() != "0"));
+    leases.release(first, &skus).await.expect("released");
+    assert_eq!(leases.list().await.expect("a list"), []);
+}
+
+#[tokio::test]
+async fn a_slot_that_moved_is_unavailable_once_and_nothing_is_sent_behind_our_back() {
+    let cluster = Cluster::start();
+    let leases = connect(&cluster.url(), "t", &[]).await.expect("leases");
+    let sku = sku("X");
+    let seed = Seed { sku: sku.clone(), incarnation: incarnation(&leases).await, epoch: Epoch::new(1).expect("epoch") };
+    let slot = command(cluster.masters[0].port(), &["CLUSTER", "KEYSLOT", "t:{X}:fence"]).trim().to_owned();
+    let owner = cluster.owner(&slot);
+    let target = (owner + 1) % cluster.masters.len();
+    let target_id = command(cluster.masters[target].port(), &["CLUSTER", "MYID"]).trim().to_owned();
+    // The new owner first, or it would learn from the old one that the slot is taken.
+    for index in [target, owner, (owner + 2) % cluster.masters.len()] {
+        command(cluster.masters[index].port(), &["CLUSTER", "SETSLOT", &slot, "NODE", &target_id]);
+    }
+    cluster.for_each_master(&["CONFIG", "RESETSTAT"]);
+    let moved = leases.seed(&[seed]).await;
+    assert!(matches!(moved, Err(Error::Unavailable(_))), "{moved:?}");
+    let evaluated: Vec<_> = cluster.masters.iter().map(|master| calls(master.port(), "eval")).collect();
+    assert_eq!(evaluated.iter().sum::<u64>(), 0, "a seed that was redirected is not sent on: {evaluated:?}");
+    let reply = eventually(&leases, &sku).await;
+    assert!(matches!(reply, Reply::Unknown { cause: Cause::Missing, .. }), "{reply:?}");
+}
+
+#[tokio::test]
+async fn a_cluster_that_lost_a_master_is_unavailable_for_its_skus_and_works_for_the_others() {
+    let mut cluster = Cluster::start();
+    let leases = connect(&cluster.url(), "t", &[]).await.expect("leases");
+    let skus: Vec<Sku> = (0..30).map(|n| sku(&format!("S{n}"))).collect();
+    cluster.masters[2].kill();
+    let (mut answered, mut unavailable) = (0, 0);
+    for sku in &skus {
+        match leases.acquire(Attempt::new(), &[request(sku)]).await {
+            Ok(_) => answered += 1,
+            Err(Error::Unavailable(_)) => unavailable += 1,
+            Err(Error::Failed(text)) => panic!("{text}"),
+        }
+    }
+    assert!(answered > 0 && unavailable > 0, "{answered} answered, {unavailable} unavailable");
+    cluster.masters[2].resume();
+    for sku in &skus {
+        eventually(&leases, sku).await;
+    }
+}
+
+#[tokio::test]
+async fn after_a_fail_over_the_sentinels_are_asked_for_the_new_master() {
+    let mut master = RedisServer::start(&["--repl-diskless-sync-delay", "0"]);
+    let replica = RedisServer::start(&["--replicaof", "127.0.0.1", &master.port().to_string()]);
+    let sentinel = RedisServer::start_sentinel(&format!(
+        "sentinel monitor shop 127.0.0.1 {} 1\nsentinel down-after-milliseconds shop 500\nsentinel failover-timeout shop 5000\n",
+        master.port()
+    ));
+    wait_until("the sentinel knows the replica", || {
+        command(sentinel.port(), &["SENTINEL", "REPLICAS", "shop"]).contains(&replica.port().to_string())
+    });
+    let url = format!("redis+sentinel://127.0.0.1:{}/shop", sentinel.port());
+    let leases = connect(&url, "t", &[]).await.expect("leases");
+    let sku = sku("X");
+    let replies = leases.acquire(Attempt::new(), &[request(&sku)]).await.expect("an answer");
+    leases.seed(&seeds(std::slice::from_ref(&sku), &replies)).await.expect("seeded");
+    let old = granted(&leases.acquire(Attempt::new(), &[request(&sku)]).await.expect("an answer")[0]);
+    wait_until("the replica has it", || !command(replica.port(), &["GET", "t:{X}:lease"]).trim().is_empty());
+    let before = incarnation(&leases).await;
+    master.kill();
+    let Reply::Unknown { incarnation, cause: Cause::Incarnation } = eventually(&leases, &sku).await else {
+        panic!("the new master is another incarnation, and its copied lease is void");
+    };
+    assert_ne!(incarnation, before);
+    leases.seed(&[Seed { sku: sku.clone(), incarnation, epoch: Epoch::new(2).expect("epoch") }]).await.expect("seeded");
+    assert!(old < granted(&leases.acquire(Attempt::new(), &[request(&sku)]).await.expect("an answer")[0]));
+}
+
+#[tokio::test]
+async fn a_master_that_was_demoted_leads_to_the_new_one() {
+    let master = RedisServer::start(&["--repl-diskless-sync-delay", "0"]);
+    let replica = RedisServer::start(&["--replicaof", "127.0.0.1", &master.port().to_string()]);
+    let sentinel = RedisServer::start_sentinel(&format!("sentinel monitor shop 127.0.0.1 {} 1\n", master.port()));
+    wait_until("the sentinel knows the replica", || {
+        command(sentinel.port(), &["SENTINEL", "REPLICAS", "shop"]).contains(&replica.port().to_string())
+    });
+    let url = format!("redis+sentinel://127.0.0.1:{}/shop", sentinel.port());
+    let leases = connect(&url, "t", &[]).await.expect("leases");
+    let before = incarnation(&leases).await;
+    wait_until("the replica is ready to take over", || {
+        command(sentinel.port(), &["SENTINEL", "FAILOVER", "shop"]).starts_with("OK")
+    });
+    wait_until("the old master is demoted", || command(master.port(), &["ROLE"]).starts_with("slave"));
+    let sku = sku("X");
+    // The connection to the old master stays open: only a refused write shows that it is none any more.
+    let deadline = Instant::now() + DEADLINE;
+    while !is_seeded_elsewhere(&leases, &sku, &before).await {
+        assert!(Instant::now() < deadline, "still on the old master");
+    }
+    granted(&leases.acquire(Attempt::new(), &[request(&sku)]).await.expect("an answer")[0]);
+}
+
+#[tokio::test]
+async fn tls_needs_the_right_authority_and_the_client_certificate() {
+    let folder = tempfile::tempdir().expect("a folder");
+    make_certificates(folder.path());
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let tls_port = free_port();
+    let arguments = format!(
+        "--tls-port {tls_port} --tls-cert-file {} --tls-key-file {} --tls-ca-cert-file {}",
+        file("server.crt"),
+        file("server.key"),
+        file("ca.crt")
+    );
+    let _server = RedisServer::start(&arguments.split(' ').collect::<Vec<_>>());
+    let url = format!("rediss://localhost:{tls_port}");
+    let (ca, certificate, key) = (file("ca.crt"), file("client.crt"), file("client.key"));
+    let ours = [("redis.tls_ca", &*ca), ("redis.tls_client_cert", &*certificate), ("redis.tls_client_key", &*key)];
+    let leases = connect(&url, "t", &ours).await.expect("leases over TLS");
+    assert!(!incarnation(&leases).await.0.is_empty());
+    let stranger = connect(&url, "t", &[]).await.map(drop);
+    assert!(matches!(&stranger, Err(Error::Failed(text)) if text.contains("redis.tls_ca")), "{stranger:?}");
+    let nameless = connect(&url, "t", &ours[..1]).await.map(drop);
+    assert!(nameless.is_err(), "{nameless:?}");
+    let half = connect(&url, "t", &ours[..2]).await.map(drop);
+    assert!(matches!(&half, Err(Error::Failed(text)) if text.contains("go together")), "{half:?}");
+}
+
+/// Three masters, no replicas.
+struct Cluster {
+    masters: Vec<RedisServer>,
+}
+
+impl Cluster {
+    fn start() -> Self {
+        let arguments =
+            ["--cluster-enabled", "yes", "--cluster-node-timeout", "60000", "--cluster-require-full-coverage", "no"];
+        let masters: Vec<_> = (0..3).map(|_| RedisServer::start(&arguments)).collect();
+        let addresses = masters.iter().map(|master| format!("127.0.0.1:{}", master.port()));
+        let created =
+            Command::new("redis-cli").args(["--cluster", "create"]).args(addresses).arg("--cluster-yes").output();
+        assert!(created.expect("redis-cli").status.success());
+        let cluster = Self { masters };
+        wait_until("all masters see all slots", || {
+            cluster.masters.iter().all(|master| {
+                let info = command(master.port(), &["CLUSTER", "INFO"]);
+                info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384")
+            })
+        });
+        cluster
+    }
+
+    fn url(&self) -> String {
+        let nodes: Vec<_> = self.masters.iter().map(|master| format!("127.0.0.1:{}", master.port())).collect();
+        format!("redis+cluster://{}", nodes.join(","))
+    }
+
+    fn for_each_master(&self, words: &[&str]) {
+        for master in &self.masters {
+            command(master.port(), words);
+        }
+    }
+
+    fn owner(&self, slot: &str) -> usize {
+        let slot: u32 = slot.parse().expect("a slot");
+        let owns = |master: &RedisServer| {
+            let nodes = command(master.port(), &["CLUSTER", "NODES"]);
+            let own = nodes.lines().find(|line| line.contains("myself")).expect("its own line");
+            own.split(' ')
+                .skip(8)
+                .filter_map(|range| range.split_once('-'))
+                .any(|(low, high)| (low.parse().expect("low")..=high.parse().expect("high")).contains(&slot))
+        };
+        self.masters.iter().position(owns).expect("an owner")
+    }
+}
+
+fn seeds(skus: &[Sku], replies: &[Reply]) -> Vec<Seed> {
+    let seed = |(sku, reply): (&Sku, &Reply)| match reply {
+        Reply::Unknown { incarnation, cause: Cause::Missing } => {
+            Seed { sku: sku.clone(), incarnation: incarnation.clone(), epoch: Epoch::new(1).expect("epoch") }
+        }
+        other => panic!("{sku} is {other:?}"),
+    };
+    skus.iter().zip(replies).map(seed).collect()
+}
+
+/// Seeds the SKU wherever it is asked for; true when that is another incarnation than `before`.
+async fn is_seeded_elsewhere(leases: &Leases, sku: &Sku, before: &Incarnation) -> bool {
+    let Ok(replies) = leases.acquire(Attempt::new(), &[request(sku)]).await else { return false };
+    let [Reply::Unknown { incarnation, .. }] = &replies[..] else { panic!("a SKU never seen is {replies:?}") };
+    let seed = Seed { sku: sku.clone(), incarnation: incarnation.clone(), epoch: Epoch::new(1).expect("epoch") };
+    match leases.seed(&[seed]).await {
+        Ok(()) => incarnation != before,
+        Err(Error::Unavailable(_)) => false,
+        Err(Error::Failed(text)) => panic!("{text}"),
+    }
+}
+
+/// Asks until the servers answer again.
+async fn eventually(leases: &Leases, sku: &Sku) -> Reply {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        let asked = Request { floor: Epoch::new(1).expect("epoch").floor(), ..request(sku) };
+        match leases.acquire(Attempt::new(), &[asked]).await {
+            Ok(mut replies) => return replies.remove(0),
+            Err(Error::Unavailable(text)) => assert!(Instant::now() < deadline, "{text}"),
+            Err(Error::Failed(text)) => panic!("{text}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn command(port: u16, words: &[&str]) -> String {
+    let output = Command::new("redis-cli").args(["-p", &port.to_string()]).args(words).output().expect("redis-cli");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// How often a command was run to its end.
+fn calls(port: u16, name: &str) -> u64 {
+    let stats = command(port, &["INFO", "commandstats"]);
+    let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{name}:calls="))).unwrap_or("0,");
+    line.split(',').next().expect("a number").parse().expect("a number")
+}
+
+fn make_certificates(folder: &Path) {
+    let script = r#"
+        openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.crt -days 2 -subj /CN=test-authority
+        for name in server client; do
+            openssl req -newkey rsa:2048 -nodes -keyout $name.key -out $name.csr -subj /CN=$name
+            printf 'subjectAltName=DNS:localhost\nbasicConstraints=CA:FALSE\n' > $name.ext
+            openssl x509 -req -in $name.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -out $name.crt -extfile $name.ext
+        done"#;
+    let made = Command::new("sh").args(["-ec", script]).current_dir(folder).output().expect("a shell");
+    assert!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
+}
