@@ -33,13 +33,30 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
     if !json {
         println!("{orders} orders race for {}, decided by {workers} worker processes", counted(units, "unit"));
     }
-    let report = demo::run(Size { orders, units, workers }, &settings).await?;
+    let report = match demo::run(Size { orders, units, workers }, &settings).await {
+        Ok(report) => report,
+        // The step knows best whether it is the settings or a service.
+        Err(step @ demo::Error::Step { code, .. }) => {
+            eprintln!("lastunit: {step}");
+            return Ok(ExitCode::from(code));
+        }
+        Err(other) => return Err(cause(other)),
+    };
     if json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         println!("{report}");
     }
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The exit code hangs on what lies beneath.
+fn cause(error: demo::Error) -> anyhow::Error {
+    match error {
+        demo::Error::Broker(beneath) => beneath.into(),
+        demo::Error::Settings(beneath) => beneath.into(),
+        own => own.into(),
+    }
 }
 
 fn counted(count: u32, what: &str) -> String {

@@ -42,8 +42,11 @@ impl Crew {
         if output.status.success() {
             return Ok(output);
         }
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Err(Error::Step { command: arguments.join(" "), said })
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.trim().trim_start_matches("lastunit: ").to_owned();
+        // None: a signal ended it.
+        let code = output.status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+        Err(Error::Step { command: arguments.join(" "), said, code })
     }
 
     /// Runs a command to its end, whatever its exit code.

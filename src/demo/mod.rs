@@ -50,6 +50,8 @@ pub enum Error {
         command: String,
         /// What it printed.
         said: String,
+        /// Its exit code.
+        code: u8,
     },
     /// A worker ended by itself, or with a failure.
     #[error("a worker ended with {0}")]

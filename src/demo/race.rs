@@ -107,7 +107,7 @@ async fn dead_letters(observer: &Observer, names: &Names) -> Result<BTreeMap<Str
     for queue in DeadQueue::ALL {
         let count = observer.count(&names.dead_queue(queue)).await?;
         if count > 0 {
-            counts.insert(format!("in {}", names.dead_queue(queue)), count);
+            counts.insert(names.dead_queue(queue), count);
         }
     }
     Ok(counts)

@@ -83,17 +83,14 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let listed = |counts: Vec<(String, String)>| {
-            counts.into_iter().map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>().join(", ")
-        };
-        let lost = listed(self.lost.iter().map(|(name, count)| (name.clone(), count.to_string())).collect());
-        let dead = listed(self.dead_letters.iter().map(|(name, count)| (name.clone(), count.to_string())).collect());
+        let lost: Vec<_> = self.lost.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        let dead: Vec<_> = self.dead_letters.iter().map(|(queue, count)| format!("{count} in {queue}")).collect();
         let elapsed = Duration::from_millis(u64::try_from(self.elapsed_ms).unwrap_or(u64::MAX));
         let (got, gone) = (self.winners.len(), self.lost_in_all());
         writeln!(f, "  got it        {got:>6}   {}", self.named_winners())?;
-        writeln!(f, "  lost          {gone:>6}   {lost}")?;
+        writeln!(f, "  lost          {gone:>6}   {}", lost.join(", "))?;
         writeln!(f, "  events        {:>6}   one per order: {got} reserved, {gone} rejected", self.events)?;
-        writeln!(f, "  dead letters  {:>6}   {dead}", self.dead_letters.values().sum::<u64>())?;
+        writeln!(f, "  dead letters  {:>6}   {}", self.dead_letters.values().sum::<u64>(), dead.join(", "))?;
         writeln!(f, "  audit         {:>6}", if self.audit_clean { "clean" } else { "FAILED" })?;
         write!(f, "  time          {:>6.2}   seconds, {} orders a second", elapsed.as_secs_f64(), self.rate())?;
         self.faults.iter().try_for_each(|fault| write!(f, "\n  WRONG: {fault}"))

@@ -58,7 +58,8 @@ impl Stage {
             ("LASTUNIT__REDIS__KEY_PREFIX", self.broker.name_prefix.clone()),
             ("LASTUNIT__LEASE__FENCE_IDLE_MS", FENCE_IDLE_MS.to_string()),
             ("LASTUNIT__ADMIN__LISTEN", String::new()),
-            ("LASTUNIT__LOG__FILTER", "warn".to_owned()),
+            // The AMQP library reports as an error what the program handles: that a queue is not there yet.
+            ("LASTUNIT__LOG__FILTER", "warn,lapin=off".to_owned()),
         ];
         if let Some(folder) = &self.folder {
             env.push(("LASTUNIT__DATABASE__URL", folder.database_url()));
