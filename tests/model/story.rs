@@ -1,0 +1,1 @@
+//! Counter-examples as stories.
