@@ -19,12 +19,7 @@ fn measure() {
     let model = LeaseModel {
         variant: Variant::Sound,
         workers: get("W", 2),
-        faults: Faults {
-            losses: get("L", 1),
-            rollbacks: get("R", 1),
-            copies: get("C", 1),
-            disturbances: get("D", 1),
-        },
+        faults: Faults { losses: get("L", 1), rollbacks: get("R", 1), copies: get("C", 1), disturbances: get("D", 1) },
     };
     let started = std::time::Instant::now();
     let graph = explore::explore(&model);

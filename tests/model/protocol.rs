@@ -223,7 +223,11 @@ impl Protocol {
             Body::Release { attempt } => {
                 let server = state.servers[message.server].as_mut().expect("a server");
                 let released = rules::release(&mut server.memory, attempt);
-                notes.insert(if released { "a lease was released" } else { "a release left somebody else's lease alone" });
+                notes.insert(if released {
+                    "a lease was released"
+                } else {
+                    "a release left somebody else's lease alone"
+                });
             }
         }
     }

@@ -110,11 +110,22 @@ pub struct Message {
 /// What it asks for.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Body {
-    Acquire { attempt: Attempt, previous: Option<Attempt>, floor: FenceToken },
+    Acquire {
+        attempt: Attempt,
+        previous: Option<Attempt>,
+        floor: FenceToken,
+    },
     /// Only in the variant of two steps.
-    Count { attempt: Attempt },
-    Seed { incarnation: Incarnation, floor: FenceToken },
-    Release { attempt: Attempt },
+    Count {
+        attempt: Attempt,
+    },
+    Seed {
+        incarnation: Incarnation,
+        floor: FenceToken,
+    },
+    Release {
+        attempt: Attempt,
+    },
 }
 
 /// How often each kind of thing may still go wrong.
