@@ -42,7 +42,7 @@ pub struct Parts {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It could not begin to consume.
-    #[error(transparent)]
+    #[error("the worker cannot consume")]
     Broker(#[from] broker::Error),
     /// A task panicked, which is a bug: the messages go back to the queue, and the process should be started anew.
     #[error("a task of the worker panicked: {0}")]

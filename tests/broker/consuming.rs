@@ -1,10 +1,12 @@
 //! A consumer that goes on whatever happens to its session.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use lastunit::broker::{Event, Tag};
 
 use crate::support::{DEADLINE, Link, Place, delivery, lost, next, take};
+use crate::wait::eventually;
 
 #[tokio::test]
 async fn acknowledgements_in_any_sequence_leave_nothing_behind() {
@@ -76,16 +78,11 @@ async fn a_deleted_queue_is_declared_again_and_consumed() {
     let there = async { while observer.count(&place.names.orders()).await.is_err() {} };
     tokio::time::timeout(DEADLINE, there).await.unwrap();
     place.wait_for_count(&place.names.orders(), 0).await;
-    let sending = async {
-        loop {
-            place.send(b"after", lapin::BasicProperties::default()).await;
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
-    };
-    tokio::select! {
-        () = sending => {}
-        delivery = delivery(&mut consumer) => assert_eq!(delivery.body, b"after"),
-    }
+    let delivery = eventually("a message arrives again", DEADLINE, async || {
+        place.send(b"after", lapin::BasicProperties::default()).await;
+        tokio::time::timeout(Duration::from_millis(50), delivery(&mut consumer)).await
+    });
+    assert_eq!(delivery.await.body, b"after");
     consumer.control.close().await;
     place.clean_up().await;
 }

@@ -10,3 +10,5 @@ mod publishing;
 mod raw;
 mod support;
 mod topology;
+#[path = "../support/wait.rs"]
+mod wait;

@@ -13,6 +13,8 @@ use lastunit::config::{Address, Settings};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+use crate::wait::{equal, eventually};
+
 /// Longer than anything here takes on a busy machine.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -80,15 +82,8 @@ impl Place {
     /// Waits until so many messages wait in a queue.
     pub async fn wait_for_count(&self, queue: &str, count: u64) {
         let observer = self.observer().await;
-        let mut seen = observer.count(queue).await.unwrap();
-        let all = async {
-            while seen != count {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                seen = observer.count(queue).await.unwrap();
-            }
-        };
-        let waited = tokio::time::timeout(DEADLINE, all).await;
-        assert!(waited.is_ok(), "{queue} holds {seen} messages, not {count}");
+        let what = format!("{queue} holds {count} messages");
+        eventually(&what, DEADLINE, async || equal(observer.count(queue).await.unwrap(), count)).await;
     }
 
     /// Leaves nothing behind.

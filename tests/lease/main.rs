@@ -10,3 +10,5 @@ mod listing;
 mod protocol;
 mod scene;
 mod topologies;
+#[path = "../support/wait.rs"]
+mod wait;

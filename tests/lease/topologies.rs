@@ -10,6 +10,7 @@ use lastunit::order::Sku;
 
 use crate::redis_server::{RedisServer, free_port};
 use crate::scene::{assert_granted, assert_held, connect, granted, incarnation, request, sku};
+use crate::wait::{eventually, until};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -53,7 +54,7 @@ async fn a_slot_that_moved_is_unavailable_once_and_nothing_is_sent_behind_our_ba
     assert!(matches!(moved, Err(Error::Unavailable(_))), "{moved:?}");
     let evaluated: Vec<_> = cluster.masters.iter().map(|master| calls(master.port(), "eval")).collect();
     assert_eq!(evaluated.iter().sum::<u64>(), 0, "a seed that was redirected is not sent on: {evaluated:?}");
-    let reply = eventually(&leases, &sku).await;
+    let reply = answer(&leases, &sku).await;
     assert!(matches!(reply, Reply::Unknown { cause: Cause::Missing, .. }), "{reply:?}");
 }
 
@@ -74,7 +75,7 @@ async fn a_cluster_that_lost_a_master_is_unavailable_for_its_skus_and_works_for_
     assert!(answered > 0 && unavailable > 0, "{answered} answered, {unavailable} unavailable");
     cluster.masters[2].resume();
     for sku in &skus {
-        eventually(&leases, sku).await;
+        answer(&leases, sku).await;
     }
 }
 
@@ -86,7 +87,7 @@ async fn after_a_fail_over_the_sentinels_are_asked_for_the_new_master() {
         "sentinel monitor shop 127.0.0.1 {} 1\nsentinel down-after-milliseconds shop 500\nsentinel failover-timeout shop 5000\n",
         master.port()
     ));
-    wait_until("the sentinel knows the replica", || {
+    until("the sentinel knows the replica", DEADLINE, || {
         command(sentinel.port(), &["SENTINEL", "REPLICAS", "shop"]).contains(&replica.port().to_string())
     });
     let url = format!("redis+sentinel://127.0.0.1:{}/shop", sentinel.port());
@@ -95,10 +96,10 @@ async fn after_a_fail_over_the_sentinels_are_asked_for_the_new_master() {
     let replies = leases.acquire(Attempt::new(), &[request(&sku)]).await.expect("an answer");
     leases.seed(&seeds(std::slice::from_ref(&sku), &replies)).await.expect("seeded");
     let old = granted(&leases.acquire(Attempt::new(), &[request(&sku)]).await.expect("an answer")[0]);
-    wait_until("the replica has it", || !command(replica.port(), &["GET", "t:{X}:lease"]).trim().is_empty());
+    until("the replica has it", DEADLINE, || !command(replica.port(), &["GET", "t:{X}:lease"]).trim().is_empty());
     let before = incarnation(&leases).await;
     master.kill();
-    let Reply::Unknown { incarnation, cause: Cause::Incarnation } = eventually(&leases, &sku).await else {
+    let Reply::Unknown { incarnation, cause: Cause::Incarnation } = answer(&leases, &sku).await else {
         panic!("the new master is another incarnation, and its copied lease is void");
     };
     assert_ne!(incarnation, before);
@@ -111,16 +112,16 @@ async fn a_master_that_was_demoted_leads_to_the_new_one() {
     let master = RedisServer::start(&["--repl-diskless-sync-delay", "0"]);
     let replica = RedisServer::start(&["--replicaof", "127.0.0.1", &master.port().to_string()]);
     let sentinel = RedisServer::start_sentinel(&format!("sentinel monitor shop 127.0.0.1 {} 1\n", master.port()));
-    wait_until("the sentinel knows the replica", || {
+    until("the sentinel knows the replica", DEADLINE, || {
         command(sentinel.port(), &["SENTINEL", "REPLICAS", "shop"]).contains(&replica.port().to_string())
     });
     let url = format!("redis+sentinel://127.0.0.1:{}/shop", sentinel.port());
     let leases = connect(&url, "t", &[]).await.expect("leases");
     let before = incarnation(&leases).await;
-    wait_until("the replica is ready to take over", || {
+    until("the replica is ready to take over", DEADLINE, || {
         command(sentinel.port(), &["SENTINEL", "FAILOVER", "shop"]).starts_with("OK")
     });
-    wait_until("the old master is demoted", || command(master.port(), &["ROLE"]).starts_with("slave"));
+    until("the old master is demoted", DEADLINE, || command(master.port(), &["ROLE"]).starts_with("slave"));
     let sku = sku("X");
     // The connection to the old master stays open: only a refused write shows that it is none any more.
     let deadline = Instant::now() + DEADLINE;
@@ -171,7 +172,7 @@ impl Cluster {
             Command::new("redis-cli").args(["--cluster", "create"]).args(addresses).arg("--cluster-yes").output();
         assert!(created.expect("redis-cli").status.success());
         let cluster = Self { masters };
-        wait_until("all masters see all slots", || {
+        until("all masters see all slots", DEADLINE, || {
             cluster.masters.iter().all(|master| {
                 let info = command(master.port(), &["CLUSTER", "INFO"]);
                 info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384")
@@ -228,25 +229,16 @@ async fn is_seeded_elsewhere(leases: &Leases, sku: &Sku, before: &Incarnation) -
 }
 
 /// Asks until the servers answer again.
-async fn eventually(leases: &Leases, sku: &Sku) -> Reply {
-    let deadline = Instant::now() + DEADLINE;
-    loop {
+async fn answer(leases: &Leases, sku: &Sku) -> Reply {
+    eventually("the servers answer again", DEADLINE, async || {
         let asked = Request { floor: Epoch::new(1).expect("epoch").floor(), ..request(sku) };
         match leases.acquire(Attempt::new(), &[asked]).await {
-            Ok(mut replies) => return replies.remove(0),
-            Err(Error::Unavailable(text)) => assert!(Instant::now() < deadline, "{text}"),
+            Ok(mut replies) => Ok(replies.remove(0)),
+            Err(Error::Unavailable(text)) => Err(text),
             Err(Error::Failed(text)) => panic!("{text}"),
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
-fn wait_until(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
-    while !condition() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    })
+    .await
 }
 
 fn command(port: u16, words: &[&str]) -> String {

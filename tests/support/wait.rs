@@ -1,5 +1,8 @@
 //! Waiting for something to become true, with a deadline.
 
+// Each test binary that includes this uses a part of it.
+#![allow(dead_code)]
+
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
@@ -23,6 +26,18 @@ pub async fn eventually<T, E: Display>(
             Err(seen) if start.elapsed() > deadline => panic!("not within {deadline:?}: {what}; last seen: {seen}"),
             Err(_) => tokio::time::sleep(POLL_EVERY).await,
         }
+    }
+}
+
+/// The same for a test that blocks: until the condition holds.
+///
+/// # Panics
+/// After `deadline`.
+pub fn until(what: &str, deadline: Duration, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() <= deadline, "not within {deadline:?}: {what}");
+        std::thread::sleep(POLL_EVERY);
     }
 }
 

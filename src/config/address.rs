@@ -1,0 +1,60 @@
+//! A service's URL, which never shows its password.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+/// A service's URL. Printing it, for people or for debugging, never shows the password.
+#[derive(Clone, Deserialize)]
+#[serde(transparent)]
+pub struct Address(String);
+
+impl Address {
+    /// Wraps a URL.
+    #[must_use]
+    pub fn new(url: impl Into<String>) -> Self {
+        Self(url.into())
+    }
+
+    /// The URL with its password: for opening a connection, never for printing.
+    #[must_use]
+    pub fn secret(&self) -> &str {
+        &self.0
+    }
+
+    /// The scheme, in lower case: what stands before the first colon.
+    #[must_use]
+    pub fn scheme(&self) -> String {
+        self.0.split(':').next().unwrap_or_default().to_ascii_lowercase()
+    }
+
+    /// Whether the host is this one: a loopback address, `localhost`, or none at all.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        let Ok(url) = url::Url::parse(&self.0) else { return false };
+        match url.host_str() {
+            None | Some("" | "localhost") => true,
+            Some(host) => host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback()),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((scheme, rest)) = self.0.split_once("://") else { return f.write_str("(not a URL)") };
+        // What stands before the last @ may hold a secret; so may a query.
+        let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
+        let place = place.split('?').next().unwrap_or_default();
+        let user = rest.rsplit_once('@').map(|(who, _)| who.split(':').next().unwrap_or_default());
+        match user {
+            Some(user) => write!(f, "{scheme}://{user}:***@{place}"),
+            None => write!(f, "{scheme}://{place}"),
+        }
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

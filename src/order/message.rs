@@ -1,0 +1,172 @@
+//! PURE. The JSON form of an order, read strictly.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::{InvalidCode, Malformed};
+
+/// Reads one JSON value and nothing after it.
+pub(super) fn read(text: &str) -> Result<Message, Malformed> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let message = serde_path_to_error::deserialize(&mut json).map_err(|fault| {
+        let code = if fault.inner().is_data() { InvalidCode::Order } else { InvalidCode::Json };
+        let at_top = fault.path().iter().len() == 0;
+        Malformed::new(code, if at_top { fault.into_inner().to_string() } else { fault.to_string() })
+    })?;
+    json.end().map_err(|fault| Malformed::new(InvalidCode::Json, fault.to_string()))?;
+    Ok(message)
+}
+
+/// The fields of an order message; `null` is the same as absent.
+#[derive(Default)]
+pub(super) struct Message {
+    pub(super) order_id: Option<String>,
+    pub(super) sku: Option<String>,
+    pub(super) quantity: Option<u64>,
+    pub(super) lines: Option<Vec<MessageLine>>,
+    pub(super) hold_seconds: Option<u64>,
+}
+
+pub(super) struct MessageLine {
+    pub(super) sku: String,
+    pub(super) quantity: u64,
+}
+
+impl<'de> Deserialize<'de> for Message {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Message;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an order object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Message, A::Error> {
+                let mut message = Message::default();
+                let mut seen = Seen::default();
+                while let Some(key) = map.next_key::<Key>()? {
+                    match key.0.as_str() {
+                        "order_id" => message.order_id = seen.once("order_id", &mut map)?,
+                        "sku" => message.sku = seen.once("sku", &mut map)?,
+                        "quantity" => message.quantity = seen.once("quantity", &mut map)?,
+                        "lines" => message.lines = seen.once("lines", &mut map)?,
+                        "hold_seconds" => message.hold_seconds = seen.once("hold_seconds", &mut map)?,
+                        _ => map.next_value::<Skipped>().map(drop)?,
+                    }
+                }
+                Ok(message)
+            }
+        }
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+impl<'de> Deserialize<'de> for MessageLine {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = MessageLine;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a line object with sku and quantity")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<MessageLine, A::Error> {
+                let (mut sku, mut quantity) = (None, None);
+                let mut seen = Seen::default();
+                while let Some(key) = map.next_key::<Key>()? {
+                    match key.0.as_str() {
+                        "sku" => sku = seen.once("sku", &mut map)?,
+                        "quantity" => quantity = seen.once("quantity", &mut map)?,
+                        _ => map.next_value::<Skipped>().map(drop)?,
+                    }
+                }
+                Ok(MessageLine {
+                    sku: sku.ok_or_else(|| A::Error::missing_field("sku"))?,
+                    quantity: quantity.ok_or_else(|| A::Error::missing_field("quantity"))?,
+                })
+            }
+        }
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+/// The known fields seen so far: a field that comes twice says two things, and either could be meant.
+#[derive(Default)]
+struct Seen(Vec<&'static str>);
+
+impl Seen {
+    fn once<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
+        &mut self,
+        field: &'static str,
+        map: &mut A,
+    ) -> Result<Option<T>, A::Error> {
+        if self.0.contains(&field) {
+            return Err(A::Error::duplicate_field(field));
+        }
+        self.0.push(field);
+        map.next_value()
+    }
+}
+
+/// An object's key.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Key(String);
+
+/// A value of no interest. Unlike [`IgnoredAny`] it descends through `deserialize_any`, so that serde_json's depth limit
+/// of 128 holds for what is ignored, too.
+struct Skipped;
+
+impl<'de> Deserialize<'de> for Skipped {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Skipped)
+    }
+}
+
+impl<'de> Visitor<'de> for Skipped {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self, A::Error> {
+        while seq.next_element::<Skipped>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
+        while map.next_key::<IgnoredAny>()?.is_some() {
+            map.next_value::<Skipped>()?;
+        }
+        Ok(self)
+    }
+}
