@@ -17,16 +17,15 @@ pub use address::Address;
 pub const DEFAULT: &str = include_str!("../../config/default.toml");
 
 const ENV_PREFIX: &str = "LASTUNIT__";
-const LIST_KEYS: [&str; 1] = ["retry.delays_ms"];
 
 /// Why the settings cannot be used. Each ends the program with exit code 78.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A layer could not be read, or holds an unknown key or a value of the wrong type.
     #[error("settings: {0}")]
-    Unreadable(#[from] config::ConfigError),
+    Unreadable(String),
     /// A `_FILE` variable names a file that cannot be read.
-    #[error("settings: {variable} names {path}, which cannot be read: {source}")]
+    #[error("settings: {variable} names {}, which cannot be read", .path.display())]
     Secret {
         /// The environment variable.
         variable: String,
@@ -256,33 +255,39 @@ impl Settings {
         if let Some(path) = file.map(Path::to_owned).or(named.map(|name| format!("config/{name}.toml").into())) {
             layers = layers.add_source(config::File::from(path).format(config::FileFormat::Toml));
         }
-        let mut variables = config::Environment::with_prefix("LASTUNIT")
+        let variables = config::Environment::with_prefix("LASTUNIT")
             .prefix_separator("__")
             .separator("__")
             .try_parsing(true)
-            .list_separator(",")
             .source(Some(read_secrets(env)?));
-        for key in LIST_KEYS {
-            variables = variables.with_list_parse_key(key);
-        }
         let settings: Self = layers.add_source(variables).build()?.try_deserialize()?;
         settings.validate()?;
         Ok(settings)
     }
 }
 
-/// A list; from the environment, one number alone is a list of one.
+impl From<config::ConfigError> for Error {
+    fn from(fault: config::ConfigError) -> Self {
+        Self::Unreadable(fault.to_string())
+    }
+}
+
+/// A list; in the environment its numbers are separated by commas.
 fn list<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Numbers {
         One(u64),
         Many(Vec<u64>),
+        Text(String),
     }
-    Ok(match Numbers::deserialize(deserializer)? {
-        Numbers::One(number) => vec![number],
-        Numbers::Many(numbers) => numbers,
-    })
+    match Numbers::deserialize(deserializer)? {
+        Numbers::One(number) => Ok(vec![number]),
+        Numbers::Many(numbers) => Ok(numbers),
+        Numbers::Text(text) => {
+            text.split(',').map(|number| number.trim().parse().map_err(serde::de::Error::custom)).collect()
+        }
+    }
 }
 
 /// Puts the content of each file named by a `…_FILE` variable in place of that variable.
