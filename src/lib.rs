@@ -21,6 +21,9 @@
 //! predicate ([`fence`]) for the second and third, the primary key on the order id for the fourth. A lease makes work
 //! efficient, never correct.
 
+// The futures of a command are nested in one another, deeper than the compiler's default of 128.
+#![recursion_limit = "256"]
+
 pub mod broker;
 pub mod checkpoint;
 pub mod commands;

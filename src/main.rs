@@ -1,6 +1,6 @@
 //! The lastunit program: arguments, exit codes.
 
-// The futures of all commands are nested in one: deeper than the compiler's default of 128.
+// The futures of all commands are nested in one another, deeper than the compiler's default of 128.
 #![recursion_limit = "256"]
 
 use std::path::PathBuf;
