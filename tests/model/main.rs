@@ -3,6 +3,7 @@
 mod explore;
 mod faults;
 mod normal;
+mod notes;
 mod protocol;
 mod state;
 mod story;
@@ -31,5 +32,5 @@ fn measure() {
     println!("{} in {:?}", graph.summary(), started.elapsed());
     assert!(graph.broken.is_none());
     assert_eq!(graph.stuck, 0);
-    println!("{:?}", graph.notes);
+    println!("never: {:?}", graph.notes.missing());
 }

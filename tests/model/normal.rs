@@ -5,19 +5,24 @@
 //! on in it is the highest; where it is not (which no sound rule brings about), they are left as they are.
 
 use lastunit::fence::{Epoch, FenceToken};
+use lastunit::lease::Cause;
+use lastunit::lease::rules::{self, Answer, Ask, Counter};
 
-use super::state::{Age, Body, State, Step};
+use super::state::{Age, Body, GONE, Memory, Server, State, Step};
 
-/// The state with its names in normal form. `with_tokens` says whether tokens may be renamed too.
-pub fn normalise(mut state: State, with_tokens: bool) -> State {
+/// The state in normal form. Only where all rules hold, tokens may be renamed too; and workers are not told apart, which
+/// would make a bad story.
+pub fn normalise(mut state: State, is_sound: bool) -> State {
     forget_what_is_gone(&mut state);
+    rename_ages(&mut state);
+    if is_sound {
+        forget_what_is_void(&mut state);
+        rename_tokens(&mut state);
+        sort_what_is_alike(&mut state);
+    }
     rename_by_appearance(&mut attempts(&mut state));
     rename_by_appearance(&mut incarnations(&mut state));
-    rename_ages(&mut state);
-    if with_tokens {
-        rename_tokens(&mut state);
-    }
-    state.wire.sort();
+    state.wire.sort_unstable();
     state
 }
 
@@ -26,7 +31,7 @@ fn forget_what_is_gone(state: &mut State) {
     let leased = state.memories().filter_map(|memory| memory.lease.as_ref().map(|lease| lease.attempt));
     let asked = state.wire.iter().filter_map(|message| match message.body {
         Body::Acquire { attempt, .. } => Some(attempt),
-        Body::Count { .. } | Body::Seed { .. } | Body::Release { .. } => None,
+        Body::Seed { .. } | Body::Release { .. } => None,
     });
     let known: Vec<_> = leased.chain(asked).collect();
     for worker in &mut state.workers {
@@ -34,14 +39,117 @@ fn forget_what_is_gone(state: &mut State) {
     }
     state.wire.retain(|message| match message.body {
         Body::Release { attempt } => known.contains(&attempt),
-        Body::Acquire { .. } | Body::Count { .. } | Body::Seed { .. } => true,
+        Body::Acquire { .. } | Body::Seed { .. } => true,
     });
+}
+
+/// What counts for nothing may as well not be there, or be always the same: memories of incarnations that are gone, and
+/// tokens that the fence has left behind. That the worker's rules see it so is asserted where it is not plain.
+fn forget_what_is_void(state: &mut State) {
+    let asking: Vec<u8> = state
+        .workers
+        .iter()
+        .filter(|worker| worker.step == Step::Ready)
+        .map(|worker| worker.attempt)
+        .chain(state.wire.iter().filter_map(|message| match message.body {
+            Body::Acquire { attempt, .. } => Some(attempt),
+            Body::Seed { .. } | Body::Release { .. } => None,
+        }))
+        .collect();
+    let fence = state.fence;
+    for server in state.servers.iter_mut().flatten() {
+        assert_void_is_void(server);
+        let here = server.incarnation;
+        server.memory.lease.take_if(|lease| lease.incarnation != here);
+        if let Some(lease) = server.memory.lease.as_mut().filter(|lease| !asking.contains(&lease.attempt)) {
+            lease.token = FenceToken::ZERO;
+        }
+        match &mut server.memory.counter {
+            Some(counter) if counter.incarnation != here => {
+                *counter = Counter { incarnation: GONE, token: FenceToken::ZERO };
+            }
+            // All that is handed out in an epoch before the fence's is refused.
+            Some(counter) if counter.token.epoch() < fence.epoch() => counter.token = counter.token.epoch().floor(),
+            Some(_) | None => {}
+        }
+    }
+    // Whoever starts from the copy is another incarnation than wrote it.
+    state.copy.lease = None;
+    if let Some(counter) = &mut state.copy.counter {
+        *counter = Counter { incarnation: GONE, token: FenceToken::ZERO };
+    }
+    let alive: Vec<u8> = state.servers.iter().flatten().map(|server| server.incarnation).collect();
+    for worker in &mut state.workers {
+        match &mut worker.step {
+            Step::Told { incarnation, .. } if !alive.contains(incarnation) => *incarnation = GONE,
+            Step::Seeding { incarnation, floor, .. } if !alive.contains(incarnation) => {
+                (*incarnation, *floor) = (GONE, FenceToken::ZERO);
+            }
+            Step::Leased { token } | Step::Planned { token, .. } if *token < fence => *token = FenceToken::ZERO,
+            Step::Ready | Step::Counting | Step::Told { .. } | Step::Seeding { .. } => {}
+            Step::Leased { .. } | Step::Planned { .. } => {}
+        }
+    }
+    state.wire.retain(|message| match message.body {
+        Body::Seed { incarnation, .. } => alive.contains(&incarnation),
+        Body::Acquire { .. } | Body::Release { .. } => true,
+    });
+}
+
+/// A memory of another incarnation gives nobody anything, whatever is in it.
+fn assert_void_is_void(server: &Server) {
+    let here = server.incarnation;
+    if let Some(counter) = server.memory.counter.as_ref().filter(|counter| counter.incarnation != here) {
+        let high = FenceToken::from_row(i64::MAX >> 1).expect("a token");
+        for token in [FenceToken::ZERO, counter.token, high] {
+            let mut memory = Memory { lease: None, counter: Some(Counter { incarnation: counter.incarnation, token }) };
+            let ask = Ask { attempt: 0, previous: None, floor: FenceToken::ZERO, ttl_ms: 0 };
+            let answer = rules::acquire(&mut memory, &here, &ask, 0);
+            assert_eq!(answer, Ok(Answer::Unknown(Cause::Incarnation)));
+        }
+    }
+    if let Some(lease) = server.memory.lease.as_ref().filter(|lease| lease.incarnation != here) {
+        for attempt in [lease.attempt, lease.attempt + 1] {
+            let ask = Ask { attempt, previous: None, floor: FenceToken::ZERO, ttl_ms: 0 };
+            let counter = Some(Counter { incarnation: here, token: FenceToken::ZERO });
+            let mut with = Memory { lease: Some(lease.clone()), counter: counter.clone() };
+            let mut without = Memory { lease: None, counter };
+            assert_eq!(rules::acquire(&mut with, &here, &ask, 0), rules::acquire(&mut without, &here, &ask, 0));
+            assert_eq!(with, without);
+        }
+    }
+}
+
+/// Workers are alike, and so are orders.
+fn sort_what_is_alike(state: &mut State) {
+    let Some(first) = state.workers.iter().find_map(|worker| match worker.step {
+        Step::Planned { order, .. } => Some(order),
+        _ => None,
+    }) else {
+        state.orders.sort_unstable();
+        state.workers.sort_unstable();
+        return;
+    };
+    state.workers.sort_unstable();
+    let swap = match state.orders[0].cmp(&state.orders[1]) {
+        std::cmp::Ordering::Less => false,
+        std::cmp::Ordering::Equal => first == 1,
+        std::cmp::Ordering::Greater => true,
+    };
+    if swap {
+        state.orders.swap(0, 1);
+        for worker in &mut state.workers {
+            if let Step::Planned { order, .. } = &mut worker.step {
+                *order = 1 - *order;
+            }
+        }
+    }
 }
 
 /// Gives the names 0, 1, … in the sequence in which they first appear.
 fn rename_by_appearance(names: &mut [&mut u8]) {
     let mut seen: Vec<u8> = Vec::with_capacity(8);
-    for name in names {
+    for name in names.iter_mut().filter(|name| ***name != GONE) {
         let place = seen.iter().position(|other| *other == **name).unwrap_or_else(|| {
             seen.push(**name);
             seen.len() - 1
@@ -61,11 +169,11 @@ fn attempts(state: &mut State) -> Vec<&mut u8> {
     all.extend(memories.filter_map(|memory| memory.lease.as_mut()).map(|lease| &mut lease.attempt));
     for message in &mut state.wire {
         match &mut message.body {
-            Body::Acquire { attempt, previous, .. } => {
+            Body::Acquire { attempt, previous } => {
                 all.push(attempt);
                 all.extend(previous);
             }
-            Body::Count { attempt } | Body::Release { attempt } => all.push(attempt),
+            Body::Release { attempt } => all.push(attempt),
             Body::Seed { .. } => {}
         }
     }
@@ -86,11 +194,8 @@ fn incarnations(state: &mut State) -> Vec<&mut u8> {
     }
     for worker in &mut state.workers {
         match &mut worker.step {
-            Step::Told { incarnation, .. }
-            | Step::Read { incarnation, .. }
-            | Step::Won { incarnation, .. }
-            | Step::Seeding { incarnation, .. } => all.push(incarnation),
-            Step::Ready | Step::Asking | Step::Counting | Step::Leased { .. } | Step::Planned { .. } => {}
+            Step::Told { incarnation, .. } | Step::Seeding { incarnation, .. } => all.push(incarnation),
+            Step::Ready | Step::Counting | Step::Leased { .. } | Step::Planned { .. } => {}
         }
     }
     for message in &mut state.wire {
@@ -122,20 +227,15 @@ fn tokens(state: &mut State) -> Vec<&mut FenceToken> {
         all.extend(memory.counter.as_mut().map(|counter| &mut counter.token));
     }
     for worker in &mut state.workers {
-        all.push(&mut worker.floor);
         match &mut worker.step {
-            Step::Read { fence: token, .. }
-            | Step::Won { floor: token, .. }
-            | Step::Seeding { floor: token, .. }
-            | Step::Leased { token }
-            | Step::Planned { token, .. } => all.push(token),
-            Step::Ready | Step::Asking | Step::Counting | Step::Told { .. } => {}
+            Step::Seeding { floor: token, .. } | Step::Leased { token } | Step::Planned { token, .. } => all.push(token),
+            Step::Ready | Step::Counting | Step::Told { .. } => {}
         }
     }
     for message in &mut state.wire {
         match &mut message.body {
-            Body::Acquire { floor, .. } | Body::Seed { floor, .. } => all.push(floor),
-            Body::Count { .. } | Body::Release { .. } => {}
+            Body::Seed { floor, .. } => all.push(floor),
+            Body::Acquire { .. } | Body::Release { .. } => {}
         }
     }
     all
