@@ -8,20 +8,22 @@ use lastunit::fence::{Epoch, FenceToken};
 use lastunit::lease::Cause;
 use lastunit::lease::rules::{self, Answer, Ask, Counter};
 
-use super::state::{Age, Body, GONE, Memory, Server, State, Step};
+use super::state::{Age, Body, GONE, Memory, Order, Server, State, Step};
 
 /// The state in normal form. Only where all rules hold, tokens may be renamed too; and workers are not told apart, which
 /// would make a bad story.
 pub fn normalise(mut state: State, is_sound: bool) -> State {
     forget_what_is_gone(&mut state);
-    rename_ages(&mut state);
     if is_sound {
         forget_what_is_void(&mut state);
+        rename_ages(&mut state);
         rename_tokens(&mut state);
         sort_what_is_alike(&mut state);
+        sort_servers(&mut state);
     }
     rename_by_appearance(&mut attempts(&mut state));
     rename_by_appearance(&mut incarnations(&mut state));
+    rename_ages(&mut state);
     state.wire.sort_unstable();
     state
 }
@@ -57,27 +59,29 @@ fn forget_what_is_void(state: &mut State) {
         }))
         .collect();
     let fence = state.fence;
+    let open = state.orders.iter().position(|order| *order == Order::Open).unwrap_or_default();
+    let overtaken = FenceToken::new(Epoch::default(), 1).expect("a token");
     for server in state.servers.iter_mut().flatten() {
         assert_void_is_void(server);
         let here = server.incarnation;
         server.memory.lease.take_if(|lease| lease.incarnation != here);
-        if let Some(lease) = server.memory.lease.as_mut().filter(|lease| !asking.contains(&lease.attempt)) {
-            lease.token = FenceToken::ZERO;
+        if let Some(lease) = &mut server.memory.lease {
+            // Only the attempt that has had no reply will hear of the token again.
+            if !asking.contains(&lease.attempt) {
+                lease.token = FenceToken::ZERO;
+            } else if lease.token < fence {
+                lease.token = overtaken;
+            }
         }
         match &mut server.memory.counter {
-            Some(counter) if counter.incarnation != here => {
-                *counter = Counter { incarnation: GONE, token: FenceToken::ZERO };
-            }
-            // All that is handed out in an epoch before the fence's is refused.
-            Some(counter) if counter.token.epoch() < fence.epoch() => counter.token = counter.token.epoch().floor(),
+            // All that is handed out in an epoch before the fence's is refused, and all such epochs are alike.
+            Some(counter) if counter.token.epoch() < fence.epoch() => counter.token = FenceToken::ZERO,
             Some(_) | None => {}
         }
+        // As unknown as a missing one.
+        server.memory.counter.take_if(|counter| counter.incarnation != here);
     }
-    // Whoever starts from the copy is another incarnation than wrote it.
-    state.copy.lease = None;
-    if let Some(counter) = &mut state.copy.counter {
-        *counter = Counter { incarnation: GONE, token: FenceToken::ZERO };
-    }
+    // Whoever starts from the copy is another incarnation than wrote it: asserted above once it has started.
     let alive: Vec<u8> = state.servers.iter().flatten().map(|server| server.incarnation).collect();
     for worker in &mut state.workers {
         match &mut worker.step {
@@ -85,9 +89,25 @@ fn forget_what_is_void(state: &mut State) {
             Step::Seeding { incarnation, floor, .. } if !alive.contains(incarnation) => {
                 (*incarnation, *floor) = (GONE, FenceToken::ZERO);
             }
-            Step::Leased { token } | Step::Planned { token, .. } if *token < fence => *token = FenceToken::ZERO,
+            Step::Seeding { floor, .. } if floor.epoch() < fence.epoch() => *floor = FenceToken::ZERO,
+            Step::Leased { token } if *token < fence => {
+                *token = FenceToken::ZERO;
+                worker.age = Age::Overtaken;
+            }
+            // Refused whatever it has planned.
+            Step::Planned { token, order, take } if *token < fence => {
+                (*token, *order, *take) = (FenceToken::ZERO, open, 0);
+                worker.age = Age::Overtaken;
+            }
             Step::Ready | Step::Counting | Step::Told { .. } | Step::Seeding { .. } => {}
             Step::Leased { .. } | Step::Planned { .. } => {}
+        }
+    }
+    for message in &mut state.wire {
+        if let Body::Seed { floor, .. } = &mut message.body
+            && floor.epoch() < fence.epoch()
+        {
+            *floor = FenceToken::ZERO;
         }
     }
     state.wire.retain(|message| match message.body {
@@ -117,6 +137,27 @@ fn assert_void_is_void(server: &Server) {
             assert_eq!(rules::acquire(&mut with, &here, &ask, 0), rules::acquire(&mut without, &here, &ask, 0));
             assert_eq!(with, without);
         }
+    }
+}
+
+/// Two masters that are alive are alike: the one with the lower counter comes first.
+fn sort_servers(state: &mut State) {
+    let [Some(first), Some(second)] = &state.servers else { return };
+    let key = |server: &Server| {
+        (server.memory.counter.as_ref().map(|counter| counter.token), server.memory.lease.is_some())
+    };
+    if key(first) <= key(second) {
+        return;
+    }
+    state.servers.swap(0, 1);
+    for worker in &mut state.workers {
+        match &mut worker.step {
+            Step::Told { server, .. } | Step::Seeding { server, .. } => *server = 1 - *server,
+            Step::Ready | Step::Counting | Step::Leased { .. } | Step::Planned { .. } => {}
+        }
+    }
+    for message in &mut state.wire {
+        message.server = 1 - message.server;
     }
 }
 

@@ -270,7 +270,7 @@ impl State {
         if token == self.fence && token.sequence() > 0 {
             self.broken = Some(Broken::TokenUsedTwice);
         }
-        if age == Age::Overtaken {
+        if age == Age::Overtaken || token < self.fence {
             self.broken = Some(Broken::StaleWrite);
         }
         self.fence = token;
