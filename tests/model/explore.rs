@@ -47,9 +47,11 @@ impl Model for LeaseModel {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always("no stale write", |_, state: &State| state.broken != Some(Broken::StaleWrite)),
-            Property::always("one commit per token", |_, state: &State| state.broken != Some(Broken::TokenUsedTwice)),
-            Property::always("no oversell", |_, state: &State| state.broken != Some(Broken::Oversold)),
+            Property::always(Broken::StaleWrite.name(), |_, state: &State| state.broken != Some(Broken::StaleWrite)),
+            Property::always(Broken::TokenUsedTwice.name(), |_, state: &State| {
+                state.broken != Some(Broken::TokenUsedTwice)
+            }),
+            Property::always(Broken::Oversold.name(), |_, state: &State| state.broken != Some(Broken::Oversold)),
         ]
     }
 }

@@ -3,10 +3,10 @@
 use lastunit::fence::FenceToken;
 
 use super::notes::{Note, Notes};
+use super::protocol::Action;
 use super::protocol::Protocol;
 use super::state::{Body, Memory, Message, Server, State, Step, Worker};
 use super::variant::Variant;
-use super::protocol::Action;
 
 /// One thing that goes wrong.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -37,7 +37,7 @@ pub enum Fault {
 pub fn possible(state: &State, actions: &mut Vec<Action>) {
     let mut faults = Vec::new();
     for (index, server) in state.servers.iter().enumerate() {
-        if state.left.rollbacks > 0 {
+        if state.left.rollbacks > 0 && (server.is_some() || state.left.promotions > 0) {
             faults.push(Fault::RollBack { server: index });
         }
         let Some(server) = server else { continue };
@@ -95,9 +95,14 @@ pub fn apply(protocol: Protocol, state: &mut State, fault: &Fault, notes: &mut N
         Fault::RollBack { server } => {
             state.left.rollbacks -= 1;
             let is_promoted = state.servers[*server].is_none();
+            state.left.promotions -= u8::from(is_promoted);
             notes.add(if is_promoted { Note::TwoMasters } else { Note::RolledBack });
             let incarnation = state.new_incarnation();
-            state.servers[*server] = Some(Server { incarnation, memory: state.copy.clone() });
+            let memory = protocol.copy(state);
+            if memory.counter.is_some() {
+                notes.add(Note::OtherIncarnation);
+            }
+            state.servers[*server] = Some(Server { incarnation, memory });
         }
         Fault::LoseRequest { .. }
         | Fault::DelayRequest { .. }
@@ -124,6 +129,7 @@ fn lose(state: &mut State, fault: &Fault, notes: &mut Notes) {
         }
         Fault::Restart { server } => {
             notes.add(Note::Restarted);
+            notes.add(Note::OtherIncarnation);
             state.server(server).incarnation = fresh;
         }
         _ => unreachable!("no loss: {fault:?}"),

@@ -143,9 +143,8 @@ fn assert_void_is_void(server: &Server) {
 /// Two masters that are alive are alike: the one with the lower counter comes first.
 fn sort_servers(state: &mut State) {
     let [Some(first), Some(second)] = &state.servers else { return };
-    let key = |server: &Server| {
-        (server.memory.counter.as_ref().map(|counter| counter.token), server.memory.lease.is_some())
-    };
+    let key =
+        |server: &Server| (server.memory.counter.as_ref().map(|counter| counter.token), server.memory.lease.is_some());
     if key(first) <= key(second) {
         return;
     }
@@ -269,7 +268,9 @@ fn tokens(state: &mut State) -> Vec<&mut FenceToken> {
     }
     for worker in &mut state.workers {
         match &mut worker.step {
-            Step::Seeding { floor: token, .. } | Step::Leased { token } | Step::Planned { token, .. } => all.push(token),
+            Step::Seeding { floor: token, .. } | Step::Leased { token } | Step::Planned { token, .. } => {
+                all.push(token)
+            }
             Step::Ready | Step::Counting | Step::Told { .. } => {}
         }
     }

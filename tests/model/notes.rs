@@ -74,6 +74,10 @@ impl Notes {
         self.0 |= 1 << note as u32;
     }
 
+    pub fn include(&mut self, others: Self) {
+        self.0 |= others.0;
+    }
+
     pub fn has(self, note: Note) -> bool {
         self.0 & (1 << note as u32) != 0
     }

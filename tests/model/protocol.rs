@@ -7,7 +7,7 @@ use lastunit::lease::rules::{self, Answer, Ask, Seeding};
 
 use super::faults::Fault;
 use super::notes::{Note, Notes};
-use super::state::{Age, Body, Broken, GONE, Incarnation, Message, Order, State, Step};
+use super::state::{Age, Body, Broken, GONE, Incarnation, Memory, Message, Order, State, Step, Worker};
 use super::variant::Variant;
 
 /// One thing that happens.
@@ -126,11 +126,7 @@ impl Protocol {
                 Step::Ready
             }
             Answer::Unknown(cause) => {
-                notes.add(match cause {
-                    Cause::Missing => Note::Missing,
-                    Cause::Incarnation => Note::OtherIncarnation,
-                    Cause::Behind => Note::Behind,
-                });
+                notes.add(if cause == Cause::Behind { Note::Behind } else { Note::Missing });
                 Step::Told { server, incarnation }
             }
         };
@@ -142,18 +138,27 @@ impl Protocol {
         let counter = server.memory.counter.clone();
         let was_ours = server.memory.lease.as_ref().is_some_and(|lease| lease.attempt == ask.attempt);
         let answer = self.variant.acquire(server, ask);
-        let is_new =
-            if self.variant == Variant::TwoSteps { !was_ours } else { server.memory.counter != counter };
+        let is_new = if self.variant == Variant::TwoSteps { !was_ours } else { server.memory.counter != counter };
         let incarnation = server.incarnation;
         if let Answer::Granted(_) = answer {
             notes.add(if is_new { Note::Granted } else { Note::GivenAgain });
             let age = state.next_age();
-            let asker = state.workers.iter_mut().find(|worker| worker.attempt == ask.attempt && is_new);
-            if let Some(worker) = asker {
+            // One that already has its token commits with that one, whatever a late copy of its request brings about.
+            let waits = |worker: &&mut Worker| worker.attempt == ask.attempt && worker.step == Step::Ready;
+            if let Some(worker) = state.workers.iter_mut().find(waits).filter(|_| is_new) {
                 worker.age = age;
             }
         }
         (answer, incarnation)
+    }
+
+    /// What a server starts from that is not the one it was. For the sound protocol its content is void, whatever it is
+    /// (see [`normalise`](super::normal::normalise)), so that only the newest needs to be looked at.
+    pub fn copy(self, state: &State) -> Memory {
+        match (self.variant, state.servers.iter().flatten().next()) {
+            (Variant::Sound, Some(server)) => server.memory.clone(),
+            (_, _) => state.copy.clone(),
+        }
     }
 
     fn advance(self, state: &mut State, index: usize) {

@@ -117,6 +117,8 @@ pub struct Faults {
     pub losses: u8,
     /// Restarts from an old file, promotions of a lagging replica.
     pub rollbacks: u8,
+    /// How many of these promote a replica beside a master that stays alive.
+    pub promotions: u8,
     /// Times at which the copy catches up. Not a fault, but each doubles the states.
     pub copies: u8,
     /// Lost and delayed requests, lost replies, lost answers of the database, crashes.
@@ -134,15 +136,21 @@ pub enum Broken {
     Oversold,
 }
 
+impl Broken {
+    /// The promise, as the checker's property is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::StaleWrite => "no stale write",
+            Self::TokenUsedTwice => "one commit per token",
+            Self::Oversold => "no oversell",
+        }
+    }
+}
+
 impl State {
     /// Nothing has happened: a new stock row, an empty Redis.
     pub fn new(workers: u8, faults: Faults) -> Self {
-        let worker = |attempt| Worker {
-            step: Step::Ready,
-            attempt,
-            previous: None,
-            age: Age::NotGranted,
-        };
+        let worker = |attempt| Worker { step: Step::Ready, attempt, previous: None, age: Age::NotGranted };
         Self {
             fence: FenceToken::ZERO,
             available: STOCK,

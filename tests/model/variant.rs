@@ -67,7 +67,12 @@ impl Variant {
                 server.memory.counter = Some(Counter { incarnation: meant_for, token: floor });
                 Seeding::Installed
             }
-            Self::Sound | Self::SeedIfMissing | Self::NoIncarnation | Self::SeedTwice | Self::TwoSteps | Self::LessOrEqual => {
+            Self::Sound
+            | Self::SeedIfMissing
+            | Self::NoIncarnation
+            | Self::SeedTwice
+            | Self::TwoSteps
+            | Self::LessOrEqual => {
                 if self == Self::NoIncarnation {
                     server.adopt();
                 }
