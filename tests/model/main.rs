@@ -11,6 +11,8 @@ mod protocol;
 mod state;
 mod story;
 mod variant;
+mod void;
+mod world;
 
 use std::time::Instant;
 
@@ -33,17 +35,28 @@ fn sound(workers: u8, faults: Faults) -> Graph {
 
 #[test]
 fn no_promise_is_broken_and_an_order_can_always_be_decided() {
-    let mut notes = Notes::default();
-    let configurations = [
-        (3, Faults { losses: 2, rollbacks: 2, disturbances: 0, ..NONE }),
-        (3, Faults { losses: 1, rollbacks: 1, disturbances: 1, ..NONE }),
+    let mut configurations = vec![
+        (3, Faults { losses: 2, rollbacks: 2, ..NONE }),
+        (3, Faults { losses: 1, disturbances: 1, ..NONE }),
         (2, Faults { losses: 2, rollbacks: 2, promotions: 1, ..NONE }),
         (2, Faults { losses: 2, rollbacks: 2, disturbances: 1, ..NONE }),
-        (2, Faults { losses: 0, rollbacks: 0, disturbances: 2, ..NONE }),
+        (2, Faults { disturbances: 2, ..NONE }),
     ];
-    for (workers, faults) in configurations {
-        notes.include(sound(workers, faults).notes);
+    // All at once takes long without optimisation.
+    if std::env::var_os("LASTUNIT_TEST_DEEP_MODEL").is_some() {
+        configurations.push((3, Faults { losses: 2, rollbacks: 2, promotions: 1, copies: 0, disturbances: 1 }));
+        configurations.push((2, Faults { losses: 2, rollbacks: 2, promotions: 1, copies: 0, disturbances: 2 }));
     }
+    let mut notes = Notes::default();
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = configurations
+            .into_iter()
+            .map(|(workers, faults)| scope.spawn(move || sound(workers, faults).notes))
+            .collect();
+        for run in runs {
+            notes.include(run.join().expect("an exploration that holds"));
+        }
+    });
     assert_eq!(notes.missing(), Vec::<&str>::new(), "never came up");
 }
 
@@ -54,7 +67,7 @@ fn assert_broken(variant: Variant, promise: Broken, faults: Faults) {
     let model = LeaseModel { variant, workers: 2, faults };
     let checker = model.checker().finish_when(HasDiscoveries::Any).threads(2).spawn_bfs().join();
     let path = checker.discovery(name).unwrap_or_else(|| panic!("{variant:?} keeps the promise: {name}"));
-    println!("{variant:?} ({} states):\n{}\n", checker.unique_state_count(), story::tell(path));
+    println!("{variant:?} ({} states):\n{}\n", checker.unique_state_count(), story::tell(variant, path));
 }
 
 #[test]

@@ -5,15 +5,16 @@ use stateright::Path;
 use super::faults::Fault;
 use super::protocol::Action;
 use super::state::{Body, Broken, Message, State, Step};
+use super::variant::Variant;
 
 /// Tells what happened, step by step; the last sentence says which promise was broken.
-pub fn tell(path: Path<State, Action>) -> String {
+pub fn tell(variant: Variant, path: Path<State, Action>) -> String {
     let steps = path.into_vec();
     let mut story = String::new();
     for pair in steps.windows(2) {
         let (before, action) = &pair[0];
         if let Some(action) = action {
-            story += &format!("  {}\n", sentence(before, action, &pair[1].0));
+            story += &format!("  {}\n", sentence(variant, before, action, &pair[1].0));
         }
     }
     let broken = steps.last().and_then(|(state, _)| state.broken);
@@ -30,13 +31,19 @@ fn name(worker: usize) -> char {
     ['A', 'B', 'C'][worker]
 }
 
-fn sentence(before: &State, action: &Action, after: &State) -> String {
+fn sentence(variant: Variant, before: &State, action: &Action, after: &State) -> String {
     match action {
         Action::Acquire { worker, .. } => {
             format!("{} asks for the lease and {}", name(*worker), outcome(after, *worker))
         }
         Action::Count { worker, .. } => format!("{} asks for a token and {}", name(*worker), outcome(after, *worker)),
         Action::Expire { .. } => "the lease ends by itself".into(),
+        Action::Advance { worker } if variant == Variant::ReseedFromMax => {
+            format!("{} reads the fence, {}, and seeds the counter with it", name(*worker), after.fence)
+        }
+        Action::Seed { worker } if variant == Variant::SeedTwice && before.left.disturbances == 0 => {
+            format!("{} has heard nothing, and sends the same seed again", name(*worker))
+        }
         Action::Advance { worker } => format!("{} moves the fence to {}", name(*worker), after.fence),
         Action::Seed { worker } => format!("{}'s seed arrives", name(*worker)),
         Action::Plan { worker, order } => {

@@ -25,16 +25,6 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// The six broken ones.
-    pub const BROKEN: [Self; 6] = [
-        Self::ReseedFromMax,
-        Self::SeedIfMissing,
-        Self::NoIncarnation,
-        Self::SeedTwice,
-        Self::TwoSteps,
-        Self::LessOrEqual,
-    ];
-
     /// The fence predicate.
     pub fn passes(self, token: FenceToken, row: FenceToken) -> bool {
         token.passes(row) || (self == Self::LessOrEqual && token == row)
