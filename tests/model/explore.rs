@@ -6,7 +6,8 @@ use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use stateright::{Model, Property};
 
 use super::normal::normalise;
-use super::protocol::{Action, Notes, Protocol};
+use super::notes::Notes;
+use super::protocol::{Action, Protocol};
 use super::state::{Broken, Faults, State};
 use super::variant::Variant;
 
@@ -41,14 +42,16 @@ impl Model for LeaseModel {
     }
 
     fn next_state(&self, state: &State, action: Action) -> Option<State> {
-        Some(self.step(state, &action, &mut Notes::new()))
+        Some(self.step(state, &action, &mut Notes::default()))
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always("no stale write", |_, state: &State| state.broken != Some(Broken::StaleWrite)),
-            Property::always("one commit per token", |_, state: &State| state.broken != Some(Broken::TokenUsedTwice)),
-            Property::always("no oversell", |_, state: &State| state.broken != Some(Broken::Oversold)),
+            Property::always(Broken::StaleWrite.name(), |_, state: &State| state.broken != Some(Broken::StaleWrite)),
+            Property::always(Broken::TokenUsedTwice.name(), |_, state: &State| {
+                state.broken != Some(Broken::TokenUsedTwice)
+            }),
+            Property::always(Broken::Oversold.name(), |_, state: &State| state.broken != Some(Broken::Oversold)),
         ]
     }
 }

@@ -6,18 +6,25 @@
 
 use lastunit::fence::{Epoch, FenceToken};
 
-use super::state::{Age, Body, State, Step};
+use super::state::{Age, Body, GONE, Server, State, Step};
+use super::void;
 
-/// The state with its names in normal form. `with_tokens` says whether tokens may be renamed too.
-pub fn normalise(mut state: State, with_tokens: bool) -> State {
+/// The state in normal form. Only where all rules hold, tokens may be renamed too; and workers are not told apart, which
+/// would make a bad story.
+pub fn normalise(mut state: State, is_sound: bool) -> State {
     forget_what_is_gone(&mut state);
-    rename_by_appearance(&mut attempts(&mut state));
-    rename_by_appearance(&mut incarnations(&mut state));
-    rename_ages(&mut state);
-    if with_tokens {
+    if is_sound {
+        void::forget(&mut state);
         rename_tokens(&mut state);
     }
-    state.wire.sort();
+    rename_ages(&mut state);
+    if is_sound {
+        sort_what_is_alike(&mut state);
+        sort_servers(&mut state);
+    }
+    rename_by_appearance(&mut attempts(&mut state));
+    rename_by_appearance(&mut incarnations(&mut state));
+    state.wire.sort_unstable();
     state
 }
 
@@ -26,22 +33,73 @@ fn forget_what_is_gone(state: &mut State) {
     let leased = state.memories().filter_map(|memory| memory.lease.as_ref().map(|lease| lease.attempt));
     let asked = state.wire.iter().filter_map(|message| match message.body {
         Body::Acquire { attempt, .. } => Some(attempt),
-        Body::Count { .. } | Body::Seed { .. } | Body::Release { .. } => None,
+        Body::Seed { .. } | Body::Release { .. } => None,
     });
     let known: Vec<_> = leased.chain(asked).collect();
     for worker in &mut state.workers {
         worker.previous.take_if(|previous| !known.contains(previous));
     }
+    for message in &mut state.wire {
+        if let Body::Acquire { previous, .. } = &mut message.body {
+            previous.take_if(|previous| !known.contains(previous));
+        }
+    }
     state.wire.retain(|message| match message.body {
         Body::Release { attempt } => known.contains(&attempt),
-        Body::Acquire { .. } | Body::Count { .. } | Body::Seed { .. } => true,
+        Body::Acquire { .. } | Body::Seed { .. } => true,
     });
+}
+
+/// Two masters that are alive are alike: the one with the lower counter comes first.
+fn sort_servers(state: &mut State) {
+    let [Some(first), Some(second)] = &state.servers else { return };
+    let key =
+        |server: &Server| (server.memory.counter.as_ref().map(|counter| counter.token), server.memory.lease.is_some());
+    if key(first) <= key(second) {
+        return;
+    }
+    state.servers.swap(0, 1);
+    for worker in &mut state.workers {
+        match &mut worker.step {
+            Step::Told { server, .. } | Step::Seeding { server, .. } => *server = 1 - *server,
+            Step::Ready | Step::Counting | Step::Leased { .. } | Step::Planned { .. } => {}
+        }
+    }
+    for message in &mut state.wire {
+        message.server = 1 - message.server;
+    }
+}
+
+/// Workers are alike, and so are orders.
+fn sort_what_is_alike(state: &mut State) {
+    let Some(first) = state.workers.iter().find_map(|worker| match worker.step {
+        Step::Planned { order, .. } => Some(order),
+        _ => None,
+    }) else {
+        state.orders.sort_unstable();
+        state.workers.sort_unstable();
+        return;
+    };
+    state.workers.sort_unstable();
+    let swap = match state.orders[0].cmp(&state.orders[1]) {
+        std::cmp::Ordering::Less => false,
+        std::cmp::Ordering::Equal => first == 1,
+        std::cmp::Ordering::Greater => true,
+    };
+    if swap {
+        state.orders.swap(0, 1);
+        for worker in &mut state.workers {
+            if let Step::Planned { order, .. } = &mut worker.step {
+                *order = 1 - *order;
+            }
+        }
+    }
 }
 
 /// Gives the names 0, 1, … in the sequence in which they first appear.
 fn rename_by_appearance(names: &mut [&mut u8]) {
     let mut seen: Vec<u8> = Vec::with_capacity(8);
-    for name in names {
+    for name in names.iter_mut().filter(|name| ***name != GONE) {
         let place = seen.iter().position(|other| *other == **name).unwrap_or_else(|| {
             seen.push(**name);
             seen.len() - 1
@@ -61,11 +119,11 @@ fn attempts(state: &mut State) -> Vec<&mut u8> {
     all.extend(memories.filter_map(|memory| memory.lease.as_mut()).map(|lease| &mut lease.attempt));
     for message in &mut state.wire {
         match &mut message.body {
-            Body::Acquire { attempt, previous, .. } => {
+            Body::Acquire { attempt, previous } => {
                 all.push(attempt);
                 all.extend(previous);
             }
-            Body::Count { attempt } | Body::Release { attempt } => all.push(attempt),
+            Body::Release { attempt } => all.push(attempt),
             Body::Seed { .. } => {}
         }
     }
@@ -86,11 +144,8 @@ fn incarnations(state: &mut State) -> Vec<&mut u8> {
     }
     for worker in &mut state.workers {
         match &mut worker.step {
-            Step::Told { incarnation, .. }
-            | Step::Read { incarnation, .. }
-            | Step::Won { incarnation, .. }
-            | Step::Seeding { incarnation, .. } => all.push(incarnation),
-            Step::Ready | Step::Asking | Step::Counting | Step::Leased { .. } | Step::Planned { .. } => {}
+            Step::Told { incarnation, .. } | Step::Seeding { incarnation, .. } => all.push(incarnation),
+            Step::Ready | Step::Counting | Step::Leased { .. } | Step::Planned { .. } => {}
         }
     }
     for message in &mut state.wire {
@@ -122,20 +177,17 @@ fn tokens(state: &mut State) -> Vec<&mut FenceToken> {
         all.extend(memory.counter.as_mut().map(|counter| &mut counter.token));
     }
     for worker in &mut state.workers {
-        all.push(&mut worker.floor);
         match &mut worker.step {
-            Step::Read { fence: token, .. }
-            | Step::Won { floor: token, .. }
-            | Step::Seeding { floor: token, .. }
-            | Step::Leased { token }
-            | Step::Planned { token, .. } => all.push(token),
-            Step::Ready | Step::Asking | Step::Counting | Step::Told { .. } => {}
+            Step::Seeding { floor: token, .. } | Step::Leased { token } | Step::Planned { token, .. } => {
+                all.push(token)
+            }
+            Step::Ready | Step::Counting | Step::Told { .. } => {}
         }
     }
     for message in &mut state.wire {
         match &mut message.body {
-            Body::Acquire { floor, .. } | Body::Seed { floor, .. } => all.push(floor),
-            Body::Count { .. } | Body::Release { .. } => {}
+            Body::Seed { floor, .. } => all.push(floor),
+            Body::Acquire { .. } | Body::Release { .. } => {}
         }
     }
     all

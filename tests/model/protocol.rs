@@ -1,34 +1,29 @@
-//! What can happen next, and what becomes of it. The decisions are the worker's own: [`rules`], [`FenceToken::passes`] and
+//! What can happen next, and what becomes of it. The decisions are the worker's own: [`rules`](lastunit::lease::rules), [`FenceToken::passes`] and
 //! [`Epoch::next`](lastunit::fence::Epoch::next).
-
-use std::collections::BTreeSet;
 
 use lastunit::fence::FenceToken;
 use lastunit::lease::Cause;
-use lastunit::lease::rules::{self, Answer, Ask, Seeding};
+use lastunit::lease::rules::{Answer, Ask, Seeding};
 
-use super::state::{Age, Body, Broken, Incarnation, Message, Order, Server, State, Step, Worker};
+use super::faults::Fault;
+use super::notes::{Note, Notes};
+use super::state::{Body, Incarnation, Memory, Message, Order, State, Step, Worker};
 use super::variant::Variant;
 
 /// One thing that happens.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Action {
-    /// A worker sends its acquire, or sends it again under the same name.
-    Ask { worker: usize, server: usize },
-    /// A request arrives and is answered.
-    Deliver(Message),
+    /// A worker asks for the lease, or again under the same name, and is answered. It may have seen a fence before, but
+    /// none above the present one: whatever its floor is, the answer is that to the present fence or that to none.
+    Acquire { worker: usize, server: usize, has_floor: bool },
+    /// Only in the variant of two steps: a worker asks for the token.
+    Count { worker: usize, server: usize },
     /// A lease ends by itself.
     Expire { server: usize },
-    /// A worker reads the fence.
-    ReadFence { worker: usize },
-    /// A worker moves the epoch, if the fence is still as it read it.
+    /// A worker moves the epoch: the compare-and-set that it wins. (One that it loses changes nothing.)
     Advance { worker: usize },
-    /// A worker sends the seed of the epoch that it won.
-    SendSeed { worker: usize },
-    /// A worker that had no reply to its seed asks for its lease instead.
-    DoubtSeed { worker: usize },
-    /// Only in the variant that repeats seeds.
-    RepeatSeed { worker: usize },
+    /// The seed of the epoch that it won arrives.
+    Seed { worker: usize },
     /// A worker reads the stock and decides an order.
     Plan { worker: usize, order: usize },
     /// The transaction.
@@ -37,42 +32,18 @@ pub enum Action {
     Renew { worker: usize },
     /// A worker gives its last lease back.
     Release { worker: usize },
+    /// A request that its worker gave up arrives after all.
+    Arrive(Message),
     /// The copy catches up with a server.
     Copy { server: usize },
     /// Something goes wrong.
     Fault(Fault),
 }
 
-/// One thing that goes wrong.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Fault {
-    /// A server forgets everything.
-    Flush { server: usize },
-    /// A counter is evicted.
-    Evict { server: usize },
-    /// A server restarts and still knows everything.
-    Restart { server: usize },
-    /// A server starts from the copy: restarted, or promoted beside the other one.
-    RollBack { server: usize },
-    /// A request is lost.
-    LoseRequest(Message),
-    /// A request arrives, but its reply is lost.
-    LoseReply(Message),
-    /// A worker does not wait for a request that is still on its way.
-    Impatience { worker: usize },
-    /// The transaction is durable, but the worker is not told.
-    LoseAnswer { worker: usize },
-    /// A worker starts over and knows nothing.
-    Crash { worker: usize },
-}
-
-/// What came up on the way: each must, or the model would prove less than it says.
-pub type Notes = BTreeSet<&'static str>;
-
 impl Action {
     /// Whether it may fail to happen for ever: liveness must not need it.
     pub fn is_needless(&self) -> bool {
-        matches!(self, Self::Fault(_) | Self::Copy { .. } | Self::RepeatSeed { .. })
+        matches!(self, Self::Fault(_) | Self::Copy { .. })
     }
 }
 
@@ -85,82 +56,44 @@ pub struct Protocol {
 impl Protocol {
     /// Everything that can happen in a state.
     pub fn actions(self, state: &State, actions: &mut Vec<Action>) {
-        if state.broken.is_some() {
+        // Nothing is written any more once all orders are decided.
+        if state.broken.is_some() || state.is_done() {
             return;
         }
-        for server in (0..2).filter(|&server| state.servers[server].is_some()) {
-            if state.servers[server].as_ref().is_some_and(|server| server.memory.lease.is_some()) {
-                actions.push(Action::Expire { server });
+        for (index, server) in state.servers.iter().enumerate() {
+            if server.as_ref().is_some_and(|server| server.memory.lease.is_some()) {
+                actions.push(Action::Expire { server: index });
             }
         }
         for worker in 0..state.workers.len() {
-            self.steps(state, worker, actions);
+            steps(state, worker, actions);
         }
         for (index, message) in state.wire.iter().enumerate() {
             // Equal messages are one choice.
             if index == 0 || state.wire[index - 1] != *message {
-                actions.push(Action::Deliver(message.clone()));
+                actions.push(Action::Arrive(message.clone()));
             }
         }
         super::faults::possible(state, actions);
-    }
-
-    fn steps(self, state: &State, index: usize, actions: &mut Vec<Action>) {
-        let worker = &state.workers[index];
-        let waits = state.wire.iter().any(|message| message.from == index && message.is_awaited_by(worker));
-        let ask = (0..2).filter(|&server| state.servers[server].is_some());
-        match &worker.step {
-            Step::Ready => {
-                if !state.is_done() {
-                    actions.extend(ask.map(|server| Action::Ask { worker: index, server }));
-                }
-                if worker.previous.is_some() {
-                    actions.push(Action::Release { worker: index });
-                }
-            }
-            Step::Asking | Step::Counting if !waits => {
-                actions.extend(ask.map(|server| Action::Ask { worker: index, server }));
-            }
-            Step::Asking | Step::Counting => {}
-            Step::Told { .. } => actions.push(Action::ReadFence { worker: index }),
-            Step::Read { .. } => actions.push(Action::Advance { worker: index }),
-            Step::Won { .. } => actions.push(Action::SendSeed { worker: index }),
-            Step::Seeding { .. } if !waits => {
-                actions.push(Action::DoubtSeed { worker: index });
-                if self.variant == Variant::SeedTwice {
-                    actions.push(Action::RepeatSeed { worker: index });
-                }
-            }
-            Step::Seeding { .. } => {}
-            Step::Leased { .. } => {
-                let open = (0..state.orders.len()).filter(|&order| state.orders[order] == Order::Open);
-                actions.extend(open.map(|order| Action::Plan { worker: index, order }));
-                actions.push(Action::Renew { worker: index });
-            }
-            Step::Planned { .. } => actions.push(Action::Commit { worker: index }),
-        }
     }
 
     /// The state after an action; what came up is added to `notes`.
     pub fn apply(self, state: &State, action: &Action, notes: &mut Notes) -> State {
         let mut next = state.clone();
         match action {
-            Action::Ask { worker, server } => self.ask(&mut next, *worker, *server),
-            Action::Deliver(message) => self.deliver(&mut next, message, true, notes),
-            Action::Expire { server } => {
-                notes.insert("a lease ended by itself");
-                if let Some(server) = &mut next.servers[*server] {
-                    server.memory.lease = None;
-                }
+            Action::Acquire { worker, server, has_floor } => {
+                let floor = if *has_floor { state.fence } else { FenceToken::ZERO };
+                self.acquire(&mut next, (*worker, *server), floor, true, notes);
             }
-            Action::ReadFence { worker } => next.read_fence(*worker),
-            Action::Advance { worker } => self.advance(&mut next, *worker, notes),
-            Action::SendSeed { worker } | Action::RepeatSeed { worker } => next.send_seed(*worker),
-            Action::DoubtSeed { worker } => next.workers[*worker].step = Step::Ready,
+            Action::Count { worker, server } => super::variant::count(&mut next, *worker, *server),
+            Action::Expire { server } => next.expire(*server, notes),
+            Action::Advance { worker } => self.advance(&mut next, *worker),
+            Action::Seed { worker } => self.send_seed(&mut next, *worker, notes),
             Action::Plan { worker, order } => next.plan(*worker, *order),
             Action::Commit { worker } => self.commit(&mut next, *worker, true, notes),
             Action::Renew { worker } => next.start_attempt(*worker),
-            Action::Release { worker } => next.release(*worker),
+            Action::Release { worker } => next.release(*worker, notes),
+            Action::Arrive(message) => self.arrive(&mut next, message, notes),
             Action::Copy { server } => {
                 next.left.copies -= 1;
                 next.copy = next.servers[*server].clone().expect("a server").memory;
@@ -170,120 +103,116 @@ impl Protocol {
         next
     }
 
-    fn ask(self, state: &mut State, index: usize, server: usize) {
-        let worker = &mut state.workers[index];
-        let body = if worker.step == Step::Counting {
-            Body::Count { attempt: worker.attempt }
-        } else {
-            worker.step = Step::Asking;
-            Body::Acquire { attempt: worker.attempt, previous: worker.previous, floor: worker.floor }
-        };
-        state.wire.push(Message { from: index, server, body });
-    }
-
-    fn advance(self, state: &mut State, index: usize, notes: &mut Notes) {
-        let Step::Read { server, incarnation, fence } = state.workers[index].step else { return };
-        let won = if self.variant == Variant::ReseedFromMax {
-            Some(fence)
-        } else if fence == state.fence {
-            state.fence = fence.epoch().next().expect("epochs are left").floor();
-            Some(state.fence)
-        } else {
-            notes.insert("two workers recovered at once");
-            None
-        };
-        state.workers[index].step = match won {
-            Some(floor) => Step::Won { server, incarnation, floor },
-            None => Step::Ready,
-        };
-    }
-
-    /// A request arrives at its server; `is_told` says whether its reply reaches the worker.
-    pub fn deliver(self, state: &mut State, message: &Message, is_told: bool, notes: &mut Notes) {
-        let place = state.wire.iter().position(|other| other == message).expect("a request on its way");
-        state.wire.swap_remove(place);
-        let is_told = is_told && message.is_awaited_by(&state.workers[message.from]);
-        match &message.body {
-            Body::Acquire { attempt, previous, floor } => {
-                let ask = Ask { attempt: *attempt, previous: *previous, floor: *floor, ttl_ms: 0 };
-                self.acquire(state, message, &ask, is_told, notes);
-            }
-            Body::Count { attempt } => super::variant::count(state, message, *attempt, is_told),
-            Body::Seed { incarnation, floor } => {
-                let server = state.servers[message.server].as_mut().expect("a server");
-                notes.insert(match self.variant.seed(server, *incarnation, *floor) {
-                    Seeding::Installed => "a seed was installed",
-                    Seeding::Kept => "a seed came late",
-                    Seeding::Refused => "a seed was meant for another incarnation",
-                });
-                if is_told {
-                    state.workers[message.from].step = Step::Ready;
-                }
-            }
-            Body::Release { attempt } => {
-                let server = state.servers[message.server].as_mut().expect("a server");
-                let released = rules::release(&mut server.memory, attempt);
-                notes.insert(if released {
-                    "a lease was released"
-                } else {
-                    "a release left somebody else's lease alone"
-                });
-            }
-        }
-    }
-
-    fn acquire(self, state: &mut State, message: &Message, ask: &Ask<u8>, is_told: bool, notes: &mut Notes) {
-        let server = state.servers[message.server].as_mut().expect("a server");
-        let before = server.memory.clone();
-        let answer = self.variant.acquire(server, ask);
-        let incarnation = server.incarnation;
-        let is_new = match self.variant {
-            Variant::TwoSteps => before.lease.is_none_or(|lease| lease.attempt != ask.attempt),
-            _ => server.memory.counter != before.counter,
-        };
-        if let Answer::Granted(_) = answer {
-            notes.insert(if is_new { "a lease was granted" } else { "a lost reply was given again" });
-            if is_new && state.workers[message.from].attempt == ask.attempt {
-                state.workers[message.from].age = state.latest_age();
-            }
-        }
+    /// A request for the lease is answered; `is_told` says whether the answer reaches the worker.
+    pub fn acquire(
+        self,
+        state: &mut State,
+        (index, server): (usize, usize),
+        floor: FenceToken,
+        is_told: bool,
+        notes: &mut Notes,
+    ) {
+        let worker = &state.workers[index];
+        let ask = Ask { attempt: worker.attempt, previous: worker.previous, floor, ttl_ms: 0 };
+        let (answer, incarnation) = self.answer(state, server, &ask, notes);
         if !is_told {
             return;
         }
-        state.workers[message.from].step = match answer {
+        state.workers[index].step = match answer {
             Answer::Granted(_) if self.variant == Variant::TwoSteps => Step::Counting,
             Answer::Granted(token) => Step::Leased { token },
             Answer::Held { .. } => {
-                notes.insert("a lease was held");
+                notes.add(Note::Held);
                 Step::Ready
             }
             Answer::Unknown(cause) => {
-                notes.insert(match cause {
-                    Cause::Missing => "a counter was missing",
-                    Cause::Incarnation => "a counter was another incarnation's",
-                    Cause::Behind => "a counter was behind the fence",
-                });
-                Step::Told { server: message.server, incarnation }
+                notes.add(if cause == Cause::Behind { Note::Behind } else { Note::Missing });
+                Step::Told { server, incarnation }
             }
         };
+    }
+
+    /// What the server does, whoever hears of it.
+    fn answer(self, state: &mut State, server: usize, ask: &Ask<u8>, notes: &mut Notes) -> (Answer, Incarnation) {
+        let server = state.servers[server].as_mut().expect("a server");
+        let counter = server.memory.counter.clone();
+        let was_ours = server.memory.lease.as_ref().is_some_and(|lease| lease.attempt == ask.attempt);
+        let answer = self.variant.acquire(server, ask);
+        let is_new = if self.variant == Variant::TwoSteps { !was_ours } else { server.memory.counter != counter };
+        let incarnation = server.incarnation;
+        if let Answer::Granted(_) = answer {
+            notes.add(if is_new { Note::Granted } else { Note::GivenAgain });
+            let age = state.next_age();
+            // One that already has its token commits with that one, whatever a late copy of its request brings about.
+            let waits = |worker: &&mut Worker| worker.attempt == ask.attempt && worker.step == Step::Ready;
+            if let Some(worker) = state.workers.iter_mut().find(waits).filter(|_| is_new) {
+                worker.age = age;
+            }
+        }
+        (answer, incarnation)
+    }
+
+    /// What a server starts from that is not the one it was. For the sound protocol its content is void, whatever it is
+    /// (see [`normalise`](super::normal::normalise)), so that only the newest needs to be looked at.
+    pub fn copy(self, state: &State) -> Memory {
+        match (self.variant, state.servers.iter().flatten().next()) {
+            (Variant::Sound, Some(server)) => server.memory.clone(),
+            (_, _) => state.copy.clone(),
+        }
+    }
+
+    fn advance(self, state: &mut State, index: usize) {
+        let Step::Told { server, incarnation } = state.workers[index].step else { return };
+        if self.variant != Variant::ReseedFromMax {
+            state.fence = state.fence.epoch().next().expect("epochs are left").floor();
+        }
+        state.workers[index].step = Step::Seeding { server, incarnation, floor: state.fence };
+    }
+
+    /// The seed arrives, and the worker asks for its lease again.
+    pub fn send_seed(self, state: &mut State, index: usize, notes: &mut Notes) {
+        let Step::Seeding { server, incarnation, floor } = state.workers[index].step else { return };
+        self.seed(state, server, incarnation, floor, notes);
+        state.workers[index].step = Step::Ready;
+    }
+
+    /// A seed arrives.
+    pub fn seed(self, state: &mut State, server: usize, incarnation: u8, floor: FenceToken, notes: &mut Notes) {
+        let server = state.servers[server].as_mut().expect("a server");
+        notes.add(match self.variant.seed(server, incarnation, floor) {
+            Seeding::Installed => Note::Installed,
+            Seeding::Kept => Note::Kept,
+            Seeding::Refused => Note::Refused,
+        });
+    }
+
+    fn arrive(self, state: &mut State, message: &Message, notes: &mut Notes) {
+        let place = state.wire.iter().position(|other| other == message).expect("a request on its way");
+        let Message { server, body, .. } = state.wire.swap_remove(place);
+        match body {
+            Body::Acquire { attempt, previous } => {
+                self.answer(state, server, &Ask { attempt, previous, floor: FenceToken::ZERO, ttl_ms: 0 }, notes);
+            }
+            Body::Seed { incarnation, floor } => self.seed(state, server, incarnation, floor, notes),
+            Body::Release { attempt } => state.release_at(server, attempt, notes),
+        }
     }
 
     /// The transaction, all of it or nothing; `is_told` says whether the worker learns of it.
     pub fn commit(self, state: &mut State, index: usize, is_told: bool, notes: &mut Notes) {
         let Step::Planned { token, order, take } = state.workers[index].step else { return };
         if state.orders[order] != Order::Open {
-            notes.insert("a duplicate had been decided meanwhile");
+            notes.add(Note::Duplicate);
             state.workers[index].step = Step::Leased { token };
         } else if !self.variant.passes(token, state.fence) {
-            notes.insert("a stale holder was refused");
+            notes.add(Note::Stale);
             state.start_attempt(index);
-            state.workers[index].floor = state.fence;
         } else if state.available < take {
-            notes.insert("the stock was gone meanwhile");
+            notes.add(Note::Short);
             state.workers[index].step = Step::Leased { token };
         } else {
             state.write(index, token, order, take);
-            notes.insert(if take > 0 { "an order was reserved" } else { "an order was rejected" });
+            notes.add(if take > 0 { Note::Reserved } else { Note::Rejected });
             if is_told {
                 state.start_attempt(index);
             } else {
@@ -294,123 +223,28 @@ impl Protocol {
     }
 }
 
-impl Message {
-    /// Whether the worker would take notice of the reply.
-    pub fn is_awaited_by(&self, worker: &Worker) -> bool {
-        match (&self.body, &worker.step) {
-            (Body::Acquire { attempt, .. }, Step::Asking) | (Body::Count { attempt }, Step::Counting) => {
-                *attempt == worker.attempt
+fn steps(state: &State, worker: usize, actions: &mut Vec<Action>) {
+    let alive = (0..2).filter(|&server| state.servers[server].is_some());
+    match &state.workers[worker].step {
+        Step::Ready => {
+            for server in alive {
+                actions.push(Action::Acquire { worker, server, has_floor: false });
+                if state.is_behind(server) {
+                    actions.push(Action::Acquire { worker, server, has_floor: true });
+                }
             }
-            (Body::Seed { floor, .. }, Step::Seeding { floor: sent, .. }) => floor == sent,
-            _ => false,
-        }
-    }
-}
-
-impl State {
-    fn read_fence(&mut self, index: usize) {
-        if let Step::Told { server, incarnation } = self.workers[index].step {
-            self.workers[index].step = Step::Read { server, incarnation, fence: self.fence };
-        }
-    }
-
-    fn send_seed(&mut self, index: usize) {
-        if let Step::Won { server, incarnation, floor } | Step::Seeding { server, incarnation, floor } =
-            self.workers[index].step
-        {
-            self.workers[index].step = Step::Seeding { server, incarnation, floor };
-            self.wire.push(Message { from: index, server, body: Body::Seed { incarnation, floor } });
-        }
-    }
-
-    fn plan(&mut self, index: usize, order: usize) {
-        if let Step::Leased { token } = self.workers[index].step {
-            let take = self.available.clamp(0, 1);
-            self.workers[index].step = Step::Planned { token, order, take };
-        }
-    }
-
-    /// What the transaction does, and what it must not.
-    fn write(&mut self, index: usize, token: FenceToken, order: usize, take: i8) {
-        let age = self.workers[index].age;
-        // A fence with a sequence was written by a commit, with this very token.
-        if token == self.fence && token.sequence() > 0 {
-            self.broken = Some(Broken::TokenUsedTwice);
-        }
-        if age == Age::Overtaken {
-            self.broken = Some(Broken::StaleWrite);
-        }
-        self.fence = token;
-        self.available -= take;
-        self.orders[order] = if take > 0 { Order::Reserved } else { Order::Rejected };
-        if self.available < 0 {
-            self.broken = Some(Broken::Oversold);
-        }
-        for worker in &mut self.workers {
-            if matches!(worker.age, Age::Granted(_)) && worker.age < age {
-                worker.age = Age::Overtaken;
+            if state.workers[worker].previous.is_some() {
+                actions.push(Action::Release { worker });
             }
         }
-    }
-
-    /// A new attempt, which may continue the lease of the one before.
-    pub fn start_attempt(&mut self, index: usize) {
-        let attempt = self.new_attempt();
-        let worker = &mut self.workers[index];
-        worker.previous = Some(worker.attempt);
-        worker.attempt = attempt;
-        worker.step = Step::Ready;
-        worker.age = Age::NotGranted;
-        worker.floor = FenceToken::ZERO;
-    }
-
-    fn release(&mut self, index: usize) {
-        let Some(attempt) = self.workers[index].previous.take() else { return };
-        for server in 0..2 {
-            if self.servers[server].is_some() {
-                self.wire.push(Message { from: index, server, body: Body::Release { attempt } });
-            }
+        Step::Counting => actions.extend(alive.map(|server| Action::Count { worker, server })),
+        Step::Told { .. } => actions.push(Action::Advance { worker }),
+        Step::Seeding { .. } => actions.push(Action::Seed { worker }),
+        Step::Leased { .. } => {
+            let open = (0..state.orders.len()).filter(|&order| state.orders[order] == Order::Open);
+            actions.extend(open.map(|order| Action::Plan { worker, order }));
+            actions.push(Action::Renew { worker });
         }
-    }
-
-    fn latest_age(&self) -> Age {
-        let ages = self.workers.iter().map(|worker| match worker.age {
-            Age::Granted(age) => age + 1,
-            Age::NotGranted | Age::Overtaken => 0,
-        });
-        Age::Granted(ages.max().unwrap_or(0))
-    }
-
-    /// A name that nothing has.
-    fn new_attempt(&self) -> u8 {
-        let workers = self.workers.iter().flat_map(|worker| worker.previous.into_iter().chain([worker.attempt]));
-        let leases = self.memories().filter_map(|memory| memory.lease.as_ref().map(|lease| lease.attempt));
-        let wire = self.wire.iter().flat_map(|message| match message.body {
-            Body::Acquire { attempt, previous, .. } => [Some(attempt), previous],
-            Body::Count { attempt } | Body::Release { attempt } => [Some(attempt), None],
-            Body::Seed { .. } => [None, None],
-        });
-        workers.chain(leases).chain(wire.flatten()).max().map_or(0, |highest| highest + 1)
-    }
-
-    /// A name that no server has, nor anything that a server wrote.
-    pub fn new_incarnation(&self) -> Incarnation {
-        let servers = self.servers.iter().flatten().map(|server: &Server| server.incarnation);
-        let memories = self.memories().flat_map(|memory| {
-            let lease = memory.lease.as_ref().map(|lease| lease.incarnation);
-            lease.into_iter().chain(memory.counter.as_ref().map(|counter| counter.incarnation))
-        });
-        let workers = self.workers.iter().filter_map(|worker| match worker.step {
-            Step::Told { incarnation, .. }
-            | Step::Read { incarnation, .. }
-            | Step::Won { incarnation, .. }
-            | Step::Seeding { incarnation, .. } => Some(incarnation),
-            Step::Ready | Step::Asking | Step::Counting | Step::Leased { .. } | Step::Planned { .. } => None,
-        });
-        let wire = self.wire.iter().filter_map(|message| match message.body {
-            Body::Seed { incarnation, .. } => Some(incarnation),
-            Body::Acquire { .. } | Body::Count { .. } | Body::Release { .. } => None,
-        });
-        servers.chain(memories).chain(workers).chain(wire).max().map_or(0, |highest| highest + 1)
+        Step::Planned { .. } => actions.push(Action::Commit { worker }),
     }
 }

@@ -8,6 +8,8 @@ use lastunit::lease::rules;
 pub type Attempt = u8;
 /// Names one server's memory, from its start or promotion to the next.
 pub type Incarnation = u8;
+/// An incarnation that is no server's any more: all such are alike.
+pub const GONE: Incarnation = u8::MAX;
 /// What a server remembers about the SKU: the type that the worker's rules work on.
 pub type Memory = rules::Memory<Attempt, Incarnation>;
 
@@ -31,7 +33,7 @@ pub struct State {
     pub copy: Memory,
     /// Each in its own step; a pause is simply that it takes none.
     pub workers: Vec<Worker>,
-    /// Requests on their way, in no order.
+    /// Requests that were delayed, in no order.
     pub wire: Vec<Message>,
     /// What may still go wrong.
     pub left: Faults,
@@ -55,16 +57,14 @@ pub struct Server {
 }
 
 /// A worker.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Worker {
     pub step: Step,
-    pub attempt: Attempt,
-    /// The attempt before, whose lease it may continue.
-    pub previous: Option<Attempt>,
-    /// The fence as it last saw it.
-    pub floor: FenceToken,
     /// When its lease was granted, seen from outside.
     pub age: Age,
+    /// The attempt before, whose lease it may continue.
+    pub previous: Option<Attempt>,
+    pub attempt: Attempt,
 }
 
 /// The sequence of grants. Later is higher.
@@ -76,22 +76,17 @@ pub enum Age {
     Granted(u8),
 }
 
-/// Where a worker stands. It can stop at each of them for as long as it likes.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+/// Where a worker stands. It can stop at each of them for as long as it likes; so a request that is merely slow is one
+/// that its worker has not sent yet, and only those stand on the wire that their worker no longer waits for.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Step {
     /// Would like a lease.
     Ready,
-    /// Waits for the reply to its acquire.
-    Asking,
-    /// Only in the variant of two steps: has the lease, waits for the token.
+    /// Only in the variant of two steps: has the lease, but no token.
     Counting,
     /// Was told that the counter is unknown.
     Told { server: usize, incarnation: Incarnation },
-    /// Has read the fence.
-    Read { server: usize, incarnation: Incarnation, fence: FenceToken },
-    /// Has moved the epoch; `floor` is its first token, which is never handed out.
-    Won { server: usize, incarnation: Incarnation, floor: FenceToken },
-    /// Waits for the reply to its seed.
+    /// Has moved the epoch; `floor` is its first token, which is never handed out. The seed has not arrived.
     Seeding { server: usize, incarnation: Incarnation, floor: FenceToken },
     /// Has a token.
     Leased { token: FenceToken },
@@ -99,7 +94,7 @@ pub enum Step {
     Planned { token: FenceToken, order: usize, take: i8 },
 }
 
-/// A request on its way.
+/// A request that arrives late: nobody waits for its reply.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Message {
     pub from: usize,
@@ -110,22 +105,9 @@ pub struct Message {
 /// What it asks for.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Body {
-    Acquire {
-        attempt: Attempt,
-        previous: Option<Attempt>,
-        floor: FenceToken,
-    },
-    /// Only in the variant of two steps.
-    Count {
-        attempt: Attempt,
-    },
-    Seed {
-        incarnation: Incarnation,
-        floor: FenceToken,
-    },
-    Release {
-        attempt: Attempt,
-    },
+    Acquire { attempt: Attempt, previous: Option<Attempt> },
+    Seed { incarnation: Incarnation, floor: FenceToken },
+    Release { attempt: Attempt },
 }
 
 /// How often each kind of thing may still go wrong.
@@ -135,9 +117,11 @@ pub struct Faults {
     pub losses: u8,
     /// Restarts from an old file, promotions of a lagging replica.
     pub rollbacks: u8,
+    /// How many of these promote a replica beside a master that stays alive.
+    pub promotions: u8,
     /// Times at which the copy catches up. Not a fault, but each doubles the states.
     pub copies: u8,
-    /// Lost requests, lost replies, impatient workers, lost answers of the database, crashes.
+    /// Lost and delayed requests, lost replies, lost answers of the database, crashes.
     pub disturbances: u8,
 }
 
@@ -152,16 +136,21 @@ pub enum Broken {
     Oversold,
 }
 
+impl Broken {
+    /// The promise, as the checker's property is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::StaleWrite => "no stale write",
+            Self::TokenUsedTwice => "one commit per token",
+            Self::Oversold => "no oversell",
+        }
+    }
+}
+
 impl State {
     /// Nothing has happened: a new stock row, an empty Redis.
     pub fn new(workers: u8, faults: Faults) -> Self {
-        let worker = |attempt| Worker {
-            step: Step::Ready,
-            attempt,
-            previous: None,
-            floor: FenceToken::ZERO,
-            age: Age::NotGranted,
-        };
+        let worker = |attempt| Worker { step: Step::Ready, attempt, previous: None, age: Age::NotGranted };
         Self {
             fence: FenceToken::ZERO,
             available: STOCK,
@@ -182,9 +171,5 @@ impl State {
     /// Every memory: of the servers and of the copy.
     pub fn memories(&self) -> impl Iterator<Item = &Memory> {
         self.servers.iter().flatten().map(|server| &server.memory).chain([&self.copy])
-    }
-
-    pub fn memories_mut(&mut self) -> impl Iterator<Item = &mut Memory> {
-        self.servers.iter_mut().flatten().map(|server| &mut server.memory).chain([&mut self.copy])
     }
 }

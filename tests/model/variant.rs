@@ -3,7 +3,7 @@
 use lastunit::fence::FenceToken;
 use lastunit::lease::rules::{self, Answer, Ask, Counter, Lease, Seeding};
 
-use super::state::{Incarnation, Message, Server, State, Step};
+use super::state::{Incarnation, Server, State, Step};
 
 /// Which rule is taken away.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -25,16 +25,6 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// The six broken ones.
-    pub const BROKEN: [Self; 6] = [
-        Self::ReseedFromMax,
-        Self::SeedIfMissing,
-        Self::NoIncarnation,
-        Self::SeedTwice,
-        Self::TwoSteps,
-        Self::LessOrEqual,
-    ];
-
     /// The fence predicate.
     pub fn passes(self, token: FenceToken, row: FenceToken) -> bool {
         token.passes(row) || (self == Self::LessOrEqual && token == row)
@@ -112,18 +102,14 @@ fn lease_only(server: &mut Server, ask: &Ask<u8>) -> Answer {
 }
 
 /// The second of two steps: `INCR`. Nothing ties it to the lease.
-pub fn count(state: &mut State, message: &Message, attempt: u8, is_told: bool) {
-    let server = state.servers[message.server].as_mut().expect("a server");
-    let worker = &mut state.workers[message.from];
-    let Some(counter) = &mut server.memory.counter else {
-        if is_told {
-            worker.step = Step::Told { server: message.server, incarnation: server.incarnation };
+pub fn count(state: &mut State, worker: usize, server: usize) {
+    let (index, server) = (server, state.servers[server].as_mut().expect("a server"));
+    state.workers[worker].step = match &mut server.memory.counter {
+        None => Step::Told { server: index, incarnation: server.incarnation },
+        Some(counter) => {
+            let next = counter.token.sequence() + 1;
+            counter.token = FenceToken::new(counter.token.epoch(), next).expect("sequences are left");
+            Step::Leased { token: counter.token }
         }
-        return;
     };
-    let token = FenceToken::new(counter.token.epoch(), counter.token.sequence() + 1).expect("sequences are left");
-    counter.token = token;
-    if is_told && worker.attempt == attempt {
-        worker.step = Step::Leased { token };
-    }
 }
