@@ -1,8 +1,5 @@
 //! The lastunit program: arguments, exit codes.
 
-// The futures of all commands are nested in one another, deeper than the compiler's default of 128.
-#![recursion_limit = "256"]
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -15,6 +15,7 @@ pub mod worker;
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use futures_util::future::LocalBoxFuture;
 
 use crate::config::Settings;
 
@@ -42,21 +43,21 @@ pub enum Command {
 }
 
 impl Command {
-    /// Does it.
+    /// Does it. The future fails with whatever went wrong, and what to do about it.
     ///
-    /// # Errors
-    /// Whatever went wrong, with what to do about it.
-    pub async fn run(self, settings: Settings) -> anyhow::Result<ExitCode> {
+    /// Boxed: one future type with all commands in it would take the compiler minutes.
+    #[must_use]
+    pub fn run(self, settings: Settings) -> LocalBoxFuture<'static, anyhow::Result<ExitCode>> {
         match self {
-            Self::Worker(args) => worker::run(args, settings).await,
-            Self::Migrate(args) => migrate::run(args, settings).await,
-            Self::Topology(args) => topology::run(args, settings).await,
-            Self::Stock(args) => stock::run(args, settings).await,
-            Self::Publish(args) => publish::run(args, settings).await,
-            Self::Dead(args) => dead::run(args, settings).await,
-            Self::Audit(args) => audit::run(args, settings).await,
-            Self::Leases(args) => leases::run(args, settings).await,
-            Self::Demo(args) => demo::run(args, settings).await,
+            Self::Worker(args) => Box::pin(worker::run(args, settings)),
+            Self::Migrate(args) => Box::pin(migrate::run(args, settings)),
+            Self::Topology(args) => Box::pin(topology::run(args, settings)),
+            Self::Stock(args) => Box::pin(stock::run(args, settings)),
+            Self::Publish(args) => Box::pin(publish::run(args, settings)),
+            Self::Dead(args) => Box::pin(dead::run(args, settings)),
+            Self::Audit(args) => Box::pin(audit::run(args, settings)),
+            Self::Leases(args) => Box::pin(leases::run(args, settings)),
+            Self::Demo(args) => Box::pin(demo::run(args, settings)),
         }
     }
 }
