@@ -1,6 +1,8 @@
 //! One file per command.
 
 pub mod audit;
+pub mod bench;
+pub mod bench_contender;
 pub mod dead;
 pub mod demo;
 pub mod leases;
@@ -39,6 +41,11 @@ pub enum Command {
     Leases(leases::Args),
     /// Lets workers race for the last unit and shows what happened.
     Demo(demo::Args),
+    /// Measures throughput and latency beside two baselines, in one run.
+    Bench(bench::Args),
+    /// A baseline of `bench`, in a process of its own.
+    #[command(hide = true)]
+    BenchContender(bench_contender::Args),
 }
 
 impl Command {
@@ -57,6 +64,8 @@ impl Command {
             Self::Audit(args) => audit::run(args, settings).await,
             Self::Leases(args) => leases::run(args, settings).await,
             Self::Demo(args) => demo::run(args, settings).await,
+            Self::Bench(args) => bench::run(args, settings).await,
+            Self::BenchContender(args) => bench_contender::run(args, settings).await,
         }
     }
 }
