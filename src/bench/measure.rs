@@ -52,7 +52,7 @@ impl<'a> Session<'a> {
         let mut session = Self::open(plan, place, crew).await?;
         session.put_plenty_in_place(plan).await?;
         let bar = progress_bar(plan);
-        let mut report = Report::new(plan);
+        let mut report = Report::new(plan, session.names.prefix());
         for round in 0..plan.repeat {
             for &workload in &plan.workloads {
                 for &contender in &plan.contenders {

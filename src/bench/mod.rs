@@ -126,6 +126,7 @@ pub enum Error {
 pub async fn run(plan: &Plan, settings: &Settings, shutdown: impl Future<Output = ()>) -> Result<Report, Error> {
     let place = Place::new(settings)?;
     let mut crew = Crew::new(place.env())?;
+    tracing::info!(names = place.settings().broker.name_prefix, "measuring under names of its own");
     let measured = tokio::select! {
         measured = Session::run(plan, &place, &mut crew) => measured,
         () = shutdown => Err(Error::Interrupted),

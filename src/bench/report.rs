@@ -26,6 +26,8 @@ pub(super) struct Sample {
 /// All that was measured.
 #[derive(Debug, Serialize)]
 pub struct Report {
+    /// What all names began with: nothing of that is left.
+    pub names: String,
     /// Measurements of each contender under each workload.
     pub repeat: u32,
     /// One per workload and contender.
@@ -88,12 +90,12 @@ pub struct Latency {
 }
 
 impl Report {
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(super) fn new(plan: &Plan, names: &str) -> Self {
         let kinds = plan
             .workloads
             .iter()
             .flat_map(|&workload| plan.contenders.iter().map(move |&contender| Line::new((workload, contender))));
-        Self { repeat: plan.repeat, lines: kinds.collect() }
+        Self { names: names.to_owned(), repeat: plan.repeat, lines: kinds.collect() }
     }
 
     /// Takes a measurement in, and works its lines out anew.
@@ -247,7 +249,8 @@ mod tests {
     fn report() -> Report {
         let workloads = vec![Workload::Hot];
         let contenders = vec![Contender::PassThrough, Contender::Lastunit];
-        let mut report = Report::new(&Plan { orders: 1000, repeat: 2, light: Duration::ZERO, workloads, contenders });
+        let plan = Plan { orders: 1000, repeat: 2, light: Duration::ZERO, workloads, contenders };
+        let mut report = Report::new(&plan, "names");
         for (round, pass_through, lastunit) in [(0, 10_000.0, 8_000.0), (1, 1_000.0, 600.0)] {
             report.add(Workload::Hot, Contender::PassThrough, round, sample(pass_through));
             report.add(Workload::Hot, Contender::Lastunit, round, sample(lastunit));

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use chrono::{SubsecRound, Utc};
 use futures_util::StreamExt;
+use futures_util::stream::Fuse;
 use lapin::Consumer;
 use lapin::message::Delivery;
 use lapin::options::BasicAckOptions;
@@ -25,7 +26,8 @@ use crate::plan::{Reason, Verdict};
 /// What all tasks share.
 struct Worker {
     settings: Settings,
-    consumer: Mutex<Consumer>,
+    /// Fused: each task shall see its end.
+    consumer: Mutex<Fuse<Consumer>>,
     outbox: Outbox,
     leases: Leases,
     shelf: Shelf,
@@ -36,7 +38,7 @@ pub(super) async fn run(tasks: u16, settings: &Settings, shutdown: impl Future<O
     let link = Link::open(&settings.broker, tasks.saturating_mul(2)).await?;
     let worker = Arc::new(Worker {
         settings: settings.clone(),
-        consumer: Mutex::new(link.consumer.clone()),
+        consumer: Mutex::new(link.consumer.clone().fuse()),
         outbox: link.outbox.clone(),
         leases: Leases::connect(&settings.redis, settings.lease.ttl_ms.0).await?,
         shelf: Shelf::open(&settings.database, tasks.into()).await?,
