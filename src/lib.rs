@@ -24,6 +24,7 @@
 // The futures of a command are nested in one another, deeper than the compiler's default of 128.
 #![recursion_limit = "256"]
 
+pub mod bench;
 pub mod broker;
 pub mod checkpoint;
 pub mod commands;

@@ -16,7 +16,7 @@ use crate::config;
 const HEARTBEAT_SECONDS: u16 = 10;
 
 /// Opens a connection that the broker's overview shows as `PREFIX ROLE on HOST (PID)`.
-pub(super) async fn open(settings: &config::Broker, role: &str) -> Result<Connection, Error> {
+pub(crate) async fn open(settings: &config::Broker, role: &str) -> Result<Connection, Error> {
     let host = gethostname::gethostname();
     let name = format!("{} {role} on {} ({})", settings.name_prefix, host.to_string_lossy(), std::process::id());
     let properties = ConnectionProperties::default().with_connection_name(name.into());

@@ -18,7 +18,7 @@ mod caution;
 mod channels;
 pub mod client;
 mod command;
-mod connection;
+pub(crate) mod connection;
 mod consumer;
 mod detail;
 mod headers;

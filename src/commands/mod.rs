@@ -1,6 +1,8 @@
 //! One file per command.
 
 pub mod audit;
+pub mod bench;
+pub mod bench_contender;
 pub mod dead;
 pub mod demo;
 pub mod leases;
@@ -40,6 +42,11 @@ pub enum Command {
     Leases(leases::Args),
     /// Lets workers race for the last unit and shows what happened.
     Demo(demo::Args),
+    /// Measures throughput and latency beside two baselines, in one run.
+    Bench(bench::Args),
+    /// A baseline of `bench`, in a process of its own.
+    #[command(hide = true)]
+    BenchContender(bench_contender::Args),
 }
 
 impl Command {
@@ -58,6 +65,8 @@ impl Command {
             Self::Audit(args) => Box::pin(audit::run(args, settings)),
             Self::Leases(args) => Box::pin(leases::run(args, settings)),
             Self::Demo(args) => Box::pin(demo::run(args, settings)),
+            Self::Bench(args) => Box::pin(bench::run(args, settings)),
+            Self::BenchContender(args) => Box::pin(bench_contender::run(args, settings)),
         }
     }
 }

@@ -48,7 +48,7 @@ fn default_name() -> String {
 }
 
 /// Ends with the first SIGTERM or SIGINT.
-fn shutdown_signal() -> std::io::Result<impl Future<Output = ()>> {
+pub(super) fn shutdown_signal() -> std::io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {

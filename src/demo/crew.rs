@@ -63,10 +63,23 @@ impl Crew {
     /// # Errors
     /// [`Error::Process`] when it cannot be started.
     pub fn start_worker(&mut self) -> Result<(), Error> {
+        self.start(&["worker"])
+    }
+
+    /// Starts a command that runs until it is sent home with the workers.
+    ///
+    /// # Errors
+    /// [`Error::Process`] when it cannot be started.
+    pub fn start(&mut self, arguments: &[&str]) -> Result<(), Error> {
         // Warnings and errors of a worker are part of what a person should see.
-        let worker = self.command(&["worker"]).stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        let worker = self.command(arguments).stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         self.workers.push(worker.map_err(|source| Error::Process { what: "a worker", source })?);
         Ok(())
+    }
+
+    /// The ids of the workers' processes, as long as they run.
+    pub fn process_ids(&self) -> Vec<u32> {
+        self.workers.iter().filter_map(Child::id).collect()
     }
 
     /// Says which worker has ended by itself.

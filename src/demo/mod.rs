@@ -4,7 +4,7 @@
 //! it shows it has counted itself: events as a subscriber of the outcomes, dead letters in their queues, and the audit's
 //! word. Everything runs under names of its own and is taken away afterwards, after Ctrl-C too.
 
-mod crew;
+pub(crate) mod crew;
 mod race;
 mod report;
 mod stage;

@@ -1,0 +1,76 @@
+//! `lastunit bench`: throughput and latency beside two baselines, in one run.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::value_parser;
+
+use super::output::print;
+use super::worker::shutdown_signal;
+use crate::bench::{self, Contender, Plan, Workload};
+use crate::config::Settings;
+use crate::demo;
+
+/// What is measured.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Orders of one measurement; fewer where each is more work.
+    #[arg(long, default_value_t = 20_000, value_parser = value_parser!(u32).range(100..=10_000_000))]
+    orders: u32,
+    /// Measurements of each contender under each workload.
+    #[arg(long, default_value_t = 3, value_parser = value_parser!(u32).range(1..=100))]
+    repeat: u32,
+    /// How long each contender is given 200 orders a second for its latency; 0: not at all.
+    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = value_parser!(u32).range(..=600))]
+    light: u32,
+    /// Only these loads [default: all].
+    #[arg(long, value_name = "WORKLOAD")]
+    workload: Vec<Workload>,
+    /// Only these contenders [default: all].
+    #[arg(long, value_name = "CONTENDER")]
+    contender: Vec<Contender>,
+    /// For programs.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// See [`bench::Error`].
+pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
+    let Args { orders, repeat, light, workload, contender, json } = args;
+    let plan = Plan {
+        orders,
+        repeat,
+        light: Duration::from_secs(light.into()),
+        workloads: Workload::ALL.into_iter().filter(|one| workload.is_empty() || workload.contains(one)).collect(),
+        contenders: Contender::ALL.into_iter().filter(|one| contender.is_empty() || contender.contains(one)).collect(),
+    };
+    let shutdown = shutdown_signal().context("cannot listen for signals")?;
+    let report = match bench::run(&plan, &settings, shutdown).await {
+        Ok(report) => report,
+        // The step knows best whether it is the settings or a service.
+        Err(bench::Error::Process(step @ demo::Error::Step { code, .. })) => {
+            eprintln!("lastunit: {step}");
+            return Ok(ExitCode::from(code));
+        }
+        Err(other) => return Err(cause(other)),
+    };
+    if json {
+        print(serde_json::to_string_pretty(&report)?)?
+    } else {
+        print(&report)?
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The exit code hangs on what lies beneath.
+pub(super) fn cause(error: bench::Error) -> anyhow::Error {
+    match error {
+        bench::Error::Broker(beneath) => beneath.into(),
+        bench::Error::Ledger(beneath) => beneath.into(),
+        own => own.into(),
+    }
+}
