@@ -60,9 +60,12 @@ impl Rush {
         self.sandbox.sql().await.number(&format!("max(fence_token) / {SEQUENCE_VALUES}"), "stock").await
     }
 
-    /// Waits for all orders and counts: promises 1, 4 and 5, and at least so many recoveries of some SKU.
-    pub async fn ends(mut self, recoveries: i64) {
+    /// Waits for all orders and counts: promises 1, 4 and 5, and at least so many recoveries of some SKU. Returns how
+    /// often the fence refused a token.
+    pub async fn ends(mut self, recoveries: i64) -> usize {
         self.listener.wait_for(ORDERS, SOON).await;
+        let refusals = |worker: &WorkerProcess| worker.printed().matches("the fence refused a stale token").count();
+        let refusals = self.workers.iter().map(refusals).sum();
         self.sandbox.finish(std::mem::take(&mut self.workers)).await;
         let verdicts = verdicts_of(&self.listener.events());
         assert_eq!(verdicts.reserved.len(), UNITS as usize * SKUS.len(), "all units are sold");
@@ -75,5 +78,6 @@ impl Rush {
         // The first use of a SKU is the first recovery.
         let epoch = self.epoch().await;
         assert!(epoch > recoveries, "the losses were met: epoch {epoch} after {recoveries}");
+        refusals
     }
 }
