@@ -2,8 +2,9 @@
 
 use lastunit::checkpoint::Point;
 
-use super::scene::{Scene, arrives, ended};
+use super::scene::{Scene, arrives};
 use super::stale::expect_refused;
+use super::workers::ended;
 use crate::on_each_backend;
 use crate::support::Backend;
 

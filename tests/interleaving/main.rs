@@ -11,3 +11,4 @@ mod scene;
 mod seeds;
 mod stale;
 mod stock;
+mod workers;

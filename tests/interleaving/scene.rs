@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use lastunit::broker::Publisher;
 use lastunit::checkpoint::{self, Held, Point};
 use lastunit::config::Settings;
 use lastunit::fence::FenceToken;
@@ -10,10 +9,8 @@ use lastunit::lease::{Holding, Leases};
 use lastunit::ledger::{Change, Ledger};
 use lastunit::order::Sku;
 use lastunit::plan::StockRow;
-use lastunit::worker::{self, Parts};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
+use super::workers::Worker;
 use crate::support::rabbit::Listener;
 use crate::support::verdicts::{expect_recorded, expect_sold_out_letters, verdicts_of};
 use crate::support::wait::equal;
@@ -36,13 +33,6 @@ pub struct Scene {
     listener: Listener,
     orders: BTreeMap<String, String>,
     sent: usize,
-}
-
-/// A worker in this process.
-pub struct Worker {
-    name: String,
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<Result<(), worker::Error>>,
 }
 
 impl Scene {
@@ -89,17 +79,7 @@ impl Scene {
 
     /// Starts a worker, with connections of its own.
     pub async fn worker(&self, short: &str) -> Worker {
-        let (settings, name) = (settings_of(&self.sandbox), self.name(short));
-        let parts = Parts {
-            ledger: Ledger::connect(&settings.database).await.expect("the database"),
-            leases: Leases::connect(&settings.redis, &settings.lease, &name).await.expect("redis"),
-            publisher: Publisher::connect(&settings.broker).await.expect("the broker"),
-            holder: name.clone(),
-            settings,
-        };
-        let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(worker::run(parts, async { drop(stopped.await) }));
-        Worker { name, stop, task }
+        Worker::start(settings_of(&self.sandbox), self.name(short)).await
     }
 
     /// An order for units of the SKU.
@@ -224,26 +204,6 @@ impl Scene {
         assert_eq!(self.sandbox.rabbit.count("orders").await, 0, "no order waits");
         self.sandbox.audit().await;
     }
-}
-
-impl Worker {
-    /// Asks it to stop and does not wait for it.
-    pub fn stop(self) -> JoinHandle<Result<(), worker::Error>> {
-        self.stop.send(()).expect("it runs");
-        self.task
-    }
-
-    /// Stops it in good order.
-    pub async fn end(self) {
-        let name = self.name.clone();
-        ended(&name, self.stop()).await;
-    }
-}
-
-/// A worker that was asked to stop has done so in good order.
-pub async fn ended(name: &str, task: JoinHandle<Result<(), worker::Error>>) {
-    let ended = tokio::time::timeout(SOON, task).await.unwrap_or_else(|_| panic!("{name} does not end"));
-    ended.expect("no panic").unwrap_or_else(|error| panic!("{name}: {error}"));
 }
 
 /// Waits until a worker stands at its latch.
