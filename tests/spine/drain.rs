@@ -1,7 +1,7 @@
 //! A worker that is told to stop in the middle of its work.
 
-use super::verdicts::{expect_recorded, expect_sold_out_letters, orders_for, verdicts_of};
 use crate::on_each_backend;
+use crate::support::verdicts::{expect_recorded, expect_sold_out_letters, orders_for, verdicts_of};
 use crate::support::{Backend, SOON, Sandbox, WorkerProcess};
 
 const ORDERS: usize = 5_000;

@@ -1,7 +1,7 @@
 //! Redis forgets everything while orders race.
 
-use super::verdicts::{expect_recorded, expect_sold_out_letters, orders_for, verdicts_of};
 use crate::on_each_backend;
+use crate::support::verdicts::{expect_recorded, expect_sold_out_letters, orders_for, verdicts_of};
 use crate::support::{Backend, RedisServer, SOON, Sandbox};
 
 const SKUS: [&str; 3] = ["SNKR-42", "LACE-7", "85123a "];

@@ -10,4 +10,3 @@ mod malformed;
 mod rush;
 mod shop;
 mod startup;
-mod verdicts;

@@ -1,7 +1,7 @@
 //! A rush on the last unit.
 
-use super::verdicts::{expect_recorded, expect_sold_out_letters, orders_for, verdicts_of};
 use crate::on_each_backend;
+use crate::support::verdicts::{expect_recorded, expect_sold_out_letters, orders_for, verdicts_of};
 use crate::support::{Backend, SOON, Sandbox, runs};
 
 on_each_backend!(one_unit_goes_to_exactly_one_of_200_orders);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
-use super::verdicts::{expect_recorded, verdicts_of};
+use crate::support::verdicts::{expect_recorded, verdicts_of};
 use crate::support::{Backend, Message, SOON, Sandbox, data_file};
 
 const MINUTES: Duration = Duration::from_secs(15 * 60);

@@ -13,6 +13,7 @@ pub mod rabbit;
 pub mod redis_server;
 pub mod sandbox;
 pub mod sql;
+pub mod verdicts;
 pub mod wait;
 
 use std::env;

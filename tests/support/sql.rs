@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use sea_orm::{ConnectOptions, ConnectionTrait as _, Database, DatabaseConnection, QueryResult, Statement};
+use sea_orm::{
+    ConnectOptions, ConnectionTrait as _, Database, DatabaseConnection, DatabaseTransaction, QueryResult, Statement,
+    TransactionTrait as _,
+};
 
 use super::Backend;
 
@@ -51,6 +54,15 @@ impl Sql {
             Ok(((row.try_get("", "o")?, row.try_get("", "s")?), row.try_get("", "n")?))
         };
         rows.iter().map(|row| read(row).expect("a line")).collect()
+    }
+
+    /// Locks a SKU's row until the returned transaction ends; this connection has nothing else to do meanwhile.
+    pub async fn lock_row(&self, sku: &str) -> DatabaseTransaction {
+        let transaction = self.connection.begin().await.expect("a transaction");
+        // SQLite locks everything with the first write.
+        let touch = format!("update stock set available = available where sku = '{sku}'");
+        transaction.execute_unprepared(&touch).await.expect("the row's lock");
+        transaction
     }
 
     async fn rows(&self, sql: &str) -> Vec<QueryResult> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::support::{Message, SOON, Sandbox, Sql, eventually};
+use super::{Message, SOON, Sandbox, Sql, eventually};
 
 /// How a run ended.
 pub struct Verdicts {
