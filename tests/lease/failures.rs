@@ -43,6 +43,8 @@ async fn a_promoted_replica_that_lagged_is_noticed_although_its_counter_exists()
     let sku = sku("X");
     scene.seed(&sku, 1).await;
     scene.take(Attempt::new(), &sku).await;
+    // WAIT is for the writes of its own connection, and so for all before them.
+    let _set: String = scene.run(&["SET", &format!("{}:last", scene.prefix), "1"]).await;
     let copied: i64 = scene.run(&["WAIT", "1", "20000"]).await;
     assert_eq!(copied, 1);
     let promoted = connect(&replica.url(), &scene.prefix, &[]).await.expect("a replica answers");
