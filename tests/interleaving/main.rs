@@ -9,6 +9,7 @@ mod decisions;
 mod recovery;
 mod scene;
 mod seeds;
+mod spy;
 mod stale;
 mod stock;
 mod workers;

@@ -55,7 +55,8 @@ impl Scene {
         let ledger = Ledger::connect(&all.database).await.expect("the database");
         let leases = Leases::connect(&all.redis, &all.lease, "observer").await.expect("redis");
         let redis = redis::Client::open(sandbox.get("redis.url")).expect("an address");
-        let redis = redis.get_multiplexed_async_connection().await.expect("redis");
+        let patient = redis::AsyncConnectionConfig::new().set_response_timeout(Some(SOON));
+        let redis = redis.get_multiplexed_async_connection_with_config(&patient).await.expect("redis");
         let (sql, listener) = (sandbox.sql().await, sandbox.rabbit.listen().await);
         let scene = Self { sandbox, sql, ledger, leases, redis, listener, orders: BTreeMap::new(), sent: 0 };
         scene.change(Change::Set(units)).await;

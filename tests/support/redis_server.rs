@@ -92,7 +92,9 @@ impl RedisServer {
     /// Sends a command and waits for its reply.
     pub async fn command<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
         let client = redis::Client::open(self.url()).expect("a URL");
-        let mut connection = client.get_multiplexed_async_connection().await.expect("a connection");
+        // The client's own limit of half a second is too short for a server that evicts megabytes meanwhile.
+        let patient = redis::AsyncConnectionConfig::new().set_response_timeout(Some(DEADLINE));
+        let mut connection = client.get_multiplexed_async_connection_with_config(&patient).await.expect("a connection");
         let mut command = redis::Cmd::new();
         command.arg(words);
         command.query_async(&mut connection).await.expect("a reply")
