@@ -1,5 +1,7 @@
 //! Logs: set up once, names in one place.
 
+use std::io::IsTerminal as _;
+
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{Log, LogFormat};
@@ -10,7 +12,11 @@ use crate::config::{Log, LogFormat};
 /// The filter's fault, when it cannot be read.
 pub fn init(settings: &Log) -> Result<(), String> {
     let filter = EnvFilter::try_new(&settings.filter).map_err(|fault| format!("log.filter: {fault}"))?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false);
     match settings.format {
         LogFormat::Pretty => lines.init(),
         LogFormat::Json => lines.json().flatten_event(true).init(),
