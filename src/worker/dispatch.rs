@@ -13,6 +13,7 @@ use super::batch::{self, Outcome};
 use super::context::{Context, Trouble};
 use super::intake::Intake;
 use super::outage::{Action, Outage};
+use super::pace::{Pace, Ticket};
 use super::settle::{Settled, settle};
 use super::waiting::{BatchLimits, Job, Overdue, Waiting};
 use super::{Error, Parts, overdue};
@@ -31,7 +32,7 @@ pub struct Dispatcher {
     intake: Intake,
     waiting: Waiting,
     /// Batches before their commit.
-    in_flight: usize,
+    pace: Pace,
     tasks: JoinSet<()>,
     reports: mpsc::UnboundedReceiver<Report>,
     reporter: mpsc::UnboundedSender<Report>,
@@ -42,7 +43,7 @@ pub struct Dispatcher {
 /// What a task tells the loop.
 enum Report {
     /// A batch is through with its SKUs; it goes on to publish by itself.
-    Batch { skus: Vec<Sku>, outcome: Outcome },
+    Batch { ticket: Ticket, skus: Vec<Sku>, outcome: Outcome },
     /// An overdue order could not be resolved.
     Back(Job, Trouble),
     /// The services were asked whether they are back.
@@ -55,13 +56,14 @@ impl Dispatcher {
         let context = Arc::new(Context::new(parts, consumer.control.clone()));
         let settings = &context.settings;
         let limits = BatchLimits { max_orders: settings.batch.max_orders, max_lines: settings.batch.max_lines };
+        let pace = Pace::new(settings.batch.max_in_flight);
         let (reporter, reports) = mpsc::unbounded_channel();
         Self {
             intake: Intake::new(settings),
             waiting: Waiting::new(limits, settings.lease.wait_ms.duration()),
             context,
             consumer,
-            in_flight: 0,
+            pace,
             tasks: JoinSet::new(),
             reports,
             reporter,
@@ -119,7 +121,10 @@ impl Dispatcher {
     fn on_report(&mut self, report: Report) {
         let now = Instant::now();
         match report {
-            Report::Batch { skus, outcome } => self.on_batch(skus, outcome, now),
+            Report::Batch { ticket, skus, outcome } => {
+                self.pace.end(ticket, now);
+                self.on_batch(skus, outcome, now);
+            }
             Report::Back(job, trouble) => {
                 self.put_back(vec![job], now);
                 self.on_trouble(trouble, now);
@@ -135,7 +140,6 @@ impl Dispatcher {
 
     /// Frees a batch's SKUs. The next batch may go on with their leases; those that it does not want are given back.
     fn on_batch(&mut self, skus: Vec<Sku>, outcome: Outcome, now: Instant) {
-        self.in_flight -= 1;
         let Outcome { settled: _, back, contests, mut leases, trouble } = outcome;
         let had = skus.iter().filter(|sku| !contests.contains_key(*sku));
         self.waiting.free(had.map(|sku| (sku.clone(), leases.remove(sku))), now);
@@ -190,26 +194,26 @@ impl Dispatcher {
                 }
             }
         }
-        let most = self.context.settings.batch.max_in_flight;
-        while self.outage.is_none() && !self.draining && self.in_flight < most {
+        while self.outage.is_none() && !self.draining && self.pace.may_start(self.waiting.fills_a_batch(), now) {
             let Some((jobs, requests)) = self.waiting.take_batch(now) else { return };
-            self.in_flight += 1;
-            self.spawn_batch(jobs, requests);
+            let ticket = self.pace.start(now);
+            self.spawn_batch(ticket, jobs, requests);
         }
     }
 
     fn next_alarm(&self) -> Option<Instant> {
         let outage = self.outage.as_ref().and_then(Outage::next_alarm);
-        self.waiting.next_alarm().into_iter().chain(outage).min()
+        let pace = self.pace.next_alarm().filter(|_| self.waiting.can_start());
+        self.waiting.next_alarm().into_iter().chain(outage).chain(pace).min()
     }
 
-    fn spawn_batch(&mut self, jobs: Vec<Job>, requests: Vec<Request>) {
+    fn spawn_batch(&mut self, ticket: Ticket, jobs: Vec<Job>, requests: Vec<Request>) {
         let (context, reporter) = (self.context.clone(), self.reporter.clone());
         self.tasks.spawn(async move {
             let skus = requests.iter().map(|request| request.sku.clone()).collect();
             let mut outcome = batch::decide(&context, jobs, requests).await;
             let settled = std::mem::take(&mut outcome.settled);
-            report(&reporter, Report::Batch { skus, outcome });
+            report(&reporter, Report::Batch { ticket, skus, outcome });
             settle(&context, settled).await;
         });
     }
@@ -249,7 +253,7 @@ impl Dispatcher {
     async fn drain(mut self) -> Result<(), Error> {
         self.draining = true;
         let grace = self.context.settings.shutdown.grace_ms.duration();
-        info!(batches = self.in_flight, waiting = self.waiting.len(), "finishing what is in flight");
+        info!(batches = self.pace.in_work(), waiting = self.waiting.len(), "finishing what is in flight");
         let finished = tokio::time::timeout(grace, self.finish()).await;
         let left = self.tasks.len();
         self.tasks.abort_all();

@@ -1,8 +1,8 @@
 //! The worker: takes orders in, puts them together into batches, and keeps going.
 //!
-//! [`run`] is the whole of it: one loop that owns the waiting orders ([`waiting`]) and starts a task per batch. A batch
-//! ([`batch`]) takes leases ([`leasing`]), decides and commits; then its SKUs are free for the next one, while the same
-//! task publishes and acknowledges ([`settle`]).
+//! [`run`] is the whole of it: one loop that owns the waiting orders ([`waiting`]) and starts a task per batch when it is time for one (`pace`). A batch
+//! (`batch`) takes leases (`leasing`), decides and commits; then its SKUs are free for the next one, while the same
+//! task publishes and acknowledges (`settle`).
 
 mod batch;
 mod context;
@@ -11,6 +11,7 @@ mod intake;
 mod leasing;
 mod outage;
 mod overdue;
+mod pace;
 mod settle;
 pub mod waiting;
 

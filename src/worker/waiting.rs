@@ -150,6 +150,12 @@ impl Waiting {
         !self.ready.is_empty()
     }
 
+    /// Whether the orders that can start fill a batch by themselves.
+    #[must_use]
+    pub fn fills_a_batch(&self) -> bool {
+        self.ready.len() >= self.limits.max_orders
+    }
+
     /// An order takes its place, by its arrival, in the lanes of its SKUs.
     pub fn push(&mut self, job: Job) {
         let mut displaced = Vec::new();
