@@ -56,14 +56,17 @@ fn exit_code(error: &anyhow::Error) -> ExitCode {
         }
         if let Some(error) = cause.downcast_ref::<broker::Error>() {
             return match error {
-                broker::Error::Topology(_) => Some(EXIT_CONFIG),
+                // What it refuses (a password, a virtual host, a queue that is not there) is in the settings or the topology.
+                broker::Error::Topology(_) | broker::Error::Refused(_) => Some(EXIT_CONFIG),
                 broker::Error::Unavailable(_) => Some(EXIT_UNAVAILABLE),
-                broker::Error::Refused(_) | broker::Error::Returned(_) => None,
+                broker::Error::Returned(_) => None,
             };
         }
         match cause.downcast_ref::<lease::Error>() {
             Some(lease::Error::Unavailable(_)) => Some(EXIT_UNAVAILABLE),
-            Some(lease::Error::Failed(_)) | None => None,
+            // A password, a missing right, an address: the text says which.
+            Some(lease::Error::Failed(_)) => Some(EXIT_CONFIG),
+            None => None,
         }
     });
     ExitCode::from(code.unwrap_or(1))

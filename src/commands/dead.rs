@@ -22,7 +22,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Lists what waits, oldest first.
+    /// Lists what waits.
     List {
         /// Only this queue.
         queue: Option<DeadQueue>,
@@ -35,7 +35,7 @@ enum Action {
     },
     /// Shows one with its headers and its body.
     Show {
-        /// `QUEUE/POSITION` as listed, like `lost-race/3`, or its lastunit-publish-id.
+        /// Its lastunit-publish-id, or `QUEUE/POSITION` like `lost-race/3`; positions change with every look.
         which: String,
         /// Print JSON for programs.
         #[arg(long)]

@@ -127,6 +127,8 @@ impl Kind {
             "42P01" | "42703" => Self::Schema,
             // query_canceled (statement_timeout), read_only_sql_transaction, invalid_catalog_name, idle limits
             "57014" | "25006" | "3D000" | "25P03" | "57P05" => Self::Unavailable,
+            // insufficient_privilege: a grant is missing, which is no order's fault
+            "42501" => Self::Unavailable,
             // connection, authorization, resources (disk, memory, connections), operator, system
             state if ["08", "28", "53", "57", "58"].iter().any(|class| state.starts_with(class)) => Self::Unavailable,
             _deterministic => Self::Failed,
@@ -144,6 +146,8 @@ impl Kind {
             1040 | 1042..=1045 | 1049 | 1053 | 1077 | 1079 | 1129 | 1130 | 1158..=1161 | 1184 | 1203 | 1226 | 1698 => {
                 Self::Unavailable
             }
+            // a grant is missing, which is no order's fault: on the database, a table, a column, a routine
+            1044 | 1142 | 1143 | 1370 => Self::Unavailable,
             // disk full, memory, table full, storage engine
             1021 | 1026 | 1028 | 1030 | 1037 | 1038 | 1041 | 1114 | 1135 => Self::Unavailable,
             // read-only server, interrupted, time limits, killed
@@ -192,6 +196,12 @@ mod tests {
         assert!(["53100", "25006", "57014", "57P03"].into_iter().all(|s| Kind::of_postgres(s) == Kind::Unavailable));
         assert!([1021, 1290, 1969, 1053].into_iter().all(|number| Kind::of_mysql(number) == Kind::Unavailable));
         assert!([13, 8, 10, 14].into_iter().all(|code| Kind::of_sqlite(code, "") == Kind::Unavailable));
+    }
+
+    #[test]
+    fn a_missing_grant_is_no_orders_fault() {
+        assert_eq!(Kind::of_postgres("42501"), Kind::Unavailable);
+        assert!([1044, 1142].into_iter().all(|number| Kind::of_mysql(number) == Kind::Unavailable));
     }
 
     #[test]
