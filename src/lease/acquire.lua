@@ -37,7 +37,7 @@ local function answer(lease_key, fence_key, previous, floor_epoch, floor_sequenc
   if owner and owner ~= attempt and owner ~= previous then return 'held ' .. left end
 
   local fence = call('HMGET', fence_key, 'incarnation', 'epoch', 'sequence')
-  local epoch, sequence = tonumber(fence[2]), tonumber(fence[3])
+  local epoch, sequence = tonumber(fence[2] or ''), tonumber(fence[3] or '')
   if not epoch or not sequence or sequence > MAX_SEQUENCE then return 'unknown missing' end
   if fence[1] ~= here then return 'unknown incarnation' end
   if below(epoch, sequence, floor_epoch, floor_sequence) then return 'unknown behind' end

@@ -25,6 +25,11 @@ impl Keys {
         Self { prefix: prefix.to_owned() }
     }
 
+    /// No SKU's: without braces.
+    pub(super) fn probe(&self) -> String {
+        format!("{}:probe", self.prefix)
+    }
+
     pub(super) fn lease(&self, sku: &Sku) -> String {
         format!("{}:{{{}{LEASE}", self.prefix, encode(sku.as_str()))
     }

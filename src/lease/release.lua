@@ -6,7 +6,7 @@
 local mine = ARGV[1] .. ' '
 local deleted = 0
 for i = 1, #KEYS do
-  local value = redis.call('GET', KEYS[i])
-  if value and string.sub(value, 1, #mine) == mine then deleted = deleted + redis.call('DEL', KEYS[i]) end
+  local value = redis.pcall('GET', KEYS[i])
+  if type(value) == 'string' and string.sub(value, 1, #mine) == mine then deleted = deleted + redis.call('DEL', KEYS[i]) end
 end
 return deleted

@@ -7,10 +7,12 @@ local COMMON = 1
 
 local function install(key, meant_for, epoch)
   if meant_for ~= here then return 'refused' end
-  local fence = redis.call('HMGET', key, 'incarnation', 'epoch', 'sequence')
-  local known = tonumber(fence[2])
+  local fence = redis.pcall('HMGET', key, 'incarnation', 'epoch', 'sequence')
+  -- A key of another type would stand in the way for ever.
+  if fence.err then redis.call('DEL', key) end
+  local known = tonumber(fence[2] or '')
   -- Half a hash is none, as for acquire.lua.
-  if fence[1] == here and known and tonumber(fence[3]) and known >= tonumber(epoch) then return 'kept' end
+  if fence[1] == here and known and tonumber(fence[3] or '') and known >= tonumber(epoch) then return 'kept' end
   redis.call('HSET', key, 'incarnation', here, 'epoch', epoch, 'sequence', '0')
   redis.call('PEXPIRE', key, ARGV[1])
   return 'installed'

@@ -147,7 +147,7 @@ impl Kind {
                 Self::Unavailable
             }
             // a grant is missing, which is no order's fault: on the database, a table, a column, a routine
-            1044 | 1142 | 1143 | 1370 => Self::Unavailable,
+            1142 | 1143 | 1370 => Self::Unavailable,
             // disk full, memory, table full, storage engine
             1021 | 1026 | 1028 | 1030 | 1037 | 1038 | 1041 | 1114 | 1135 => Self::Unavailable,
             // read-only server, interrupted, time limits, killed

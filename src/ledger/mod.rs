@@ -230,6 +230,18 @@ impl Ledger {
         self.pool.run(commit).await
     }
 
+    /// Runs the commit's guarded update on a SKU that does not exist, and rolls it back: whether the database takes writes.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn probe(&self) -> Result<(), Error> {
+        let nobody = Sku::new(&Uuid::new_v4().to_string()).map_err(Error::Failed)?;
+        let stock = BTreeMap::from([(nobody, (0, FenceToken::ZERO))]);
+        let batch = Batch { commit_id: Uuid::new_v4(), decided_at: Utc::now(), decisions: Vec::new(), stock };
+        // No such row passes; there is none.
+        self.commit(batch).await.map(drop)
+    }
+
     /// Moves each SKU's fence to the next epoch, by compare-and-set, in a fixed number of statements.
     ///
     /// # Errors

@@ -103,8 +103,12 @@ impl<'a> Work<'a> {
         if ids.is_empty() {
             return Ok(());
         }
-        let recorded = self.context.ledger.read(&[], &ids).await?.recorded;
-        self.settle_recorded(&recorded, self.open.len());
+        match self.context.ledger.read(&[], &ids).await {
+            Ok(snapshot) => drop(self.settle_recorded(&snapshot.recorded, self.open.len())),
+            // One of them cannot be read, ever: the transactions find out which, share by share.
+            Err(ledger::Error::Failed(detail)) => warn!(detail, "decisions cannot be read"),
+            Err(trouble) => return Err(trouble.into()),
+        }
         Ok(())
     }
 
@@ -124,8 +128,9 @@ impl<'a> Work<'a> {
         let lacking = |sku: &Sku| !grants.tokens.contains_key(sku) && !grants.missing.contains(sku);
         let back = self.open.extract_if(.., |job| job.order.lines.iter().any(|line| lacking(&line.sku)));
         self.outcome.back.extend(back);
-        let contests = grants.held.iter().map(|(sku, remaining)| (sku.clone(), Contest::Held(*remaining)));
-        self.outcome.contests.extend(contests);
+        let held = grants.held.iter().map(|(sku, remaining)| (sku.clone(), Contest::Held(*remaining)));
+        let exhausted = grants.exhausted.iter().map(|sku| (sku.clone(), Contest::Exhausted));
+        self.outcome.contests.extend(held.chain(exhausted));
         self.grants = Some(grants);
         self.spent = false;
         Ok(())

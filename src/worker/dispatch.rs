@@ -129,7 +129,7 @@ impl Dispatcher {
                 self.put_back(vec![job], now);
                 self.on_trouble(trouble, now);
             }
-            Report::Probed(Ok(())) => self.end_outage(now),
+            Report::Probed(Ok(())) => self.try_again(now),
             Report::Probed(Err(_)) => {
                 if let Some(outage) = &mut self.outage {
                     outage.still_away(now);
@@ -145,8 +145,9 @@ impl Dispatcher {
         self.waiting.free(had.map(|sku| (sku.clone(), leases.remove(sku))), now);
         self.waiting.contest(contests, now);
         self.put_back(back, now);
-        if let Some(trouble) = trouble {
-            self.on_trouble(trouble, now);
+        match trouble {
+            Some(trouble) => self.on_trouble(trouble, now),
+            None => self.end_outage(now),
         }
         self.advance(now);
         let unwanted = self.waiting.unkeep(&skus);
@@ -163,18 +164,26 @@ impl Dispatcher {
 
     /// One log line per outage, however many batches meet it.
     fn on_trouble(&mut self, trouble: Trouble, now: Instant) {
-        if self.outage.is_none() {
-            error!(error = %trouble, "a service is away; no order is taken on until it answers");
-            self.outage = Some(Outage::begin(now));
+        match &mut self.outage {
+            None => {
+                error!(error = %trouble, "a service is away; no order is taken on until it answers");
+                self.outage = Some(Outage::begin(now));
+            }
+            Some(outage) if outage.on_trial() => outage.still_away(now),
+            Some(_) => {}
         }
     }
 
+    fn try_again(&mut self, now: Instant) {
+        if self.outage.as_mut().is_some_and(|outage| outage.answered(now)) {
+            self.context.control.resume();
+        }
+    }
+
+    /// A batch went through.
     fn end_outage(&mut self, now: Instant) {
-        if let Some(outage) = self.outage.take() {
-            info!(seconds = outage.lasted(now).as_secs_f64(), "all services answer again; going on");
-            if outage.gave_back() {
-                self.context.control.resume();
-            }
+        if let Some(outage) = self.outage.take_if(|outage| outage.on_trial()) {
+            info!(seconds = outage.lasted(now).as_secs_f64(), "all services work again; going on");
         }
     }
 
@@ -194,16 +203,24 @@ impl Dispatcher {
                 }
             }
         }
-        while self.outage.is_none() && !self.draining && self.pace.may_start(self.waiting.fills_a_batch(), now) {
+        while !self.draining && self.may_start(now) {
             let Some((jobs, requests)) = self.waiting.take_batch(now) else { return };
             let ticket = self.pace.start(now);
             self.spawn_batch(ticket, jobs, requests);
         }
     }
 
+    /// During an outage one batch is tried at a time, once the services have answered.
+    fn may_start(&self, now: Instant) -> bool {
+        match &self.outage {
+            None => self.pace.may_start(self.waiting.fills_a_batch(), now),
+            Some(outage) => outage.on_trial() && self.pace.in_work() == 0,
+        }
+    }
+
     fn next_alarm(&self) -> Option<Instant> {
         let outage = self.outage.as_ref().and_then(Outage::next_alarm);
-        let pace = self.pace.next_alarm().filter(|_| self.waiting.can_start());
+        let pace = self.pace.next_alarm().filter(|_| self.outage.is_none() && self.waiting.can_start());
         self.waiting.next_alarm().into_iter().chain(outage).chain(pace).min()
     }
 
@@ -287,9 +304,10 @@ async fn release(context: &Context, attempt: Attempt, skus: &[Sku]) {
     }
 }
 
-/// Asks both services something small.
+/// Asks both services to write something that changes nothing: reading works on a full or read-only server, too.
 async fn probe(context: &Context) -> Result<(), Trouble> {
     context.ledger.verify_schema().await?;
+    context.ledger.probe().await?;
     context.leases.ping().await?;
     Ok(())
 }

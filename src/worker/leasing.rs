@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use tracing::{info, warn};
+use tracing::{error, info};
 
 use super::context::{Context, Trouble};
 use crate::checkpoint::{Point, answer_is_lost, reach};
@@ -29,6 +29,8 @@ pub struct Grants {
     pub held: HashMap<Sku, Duration>,
     /// SKUs without a stock row.
     pub missing: HashSet<Sku>,
+    /// SKUs whose fence epochs are used up: an operator must act.
+    pub exhausted: HashSet<Sku>,
     /// How long the leases are believed in.
     pub trust: Trust,
 }
@@ -43,6 +45,7 @@ pub async fn take(context: &Context, requests: &[Request]) -> Result<Grants, Tro
         tokens: HashMap::with_capacity(requests.len()),
         held: HashMap::new(),
         missing: HashSet::new(),
+        exhausted: HashSet::new(),
         trust: context.leases.trust(Instant::now()),
     };
     let mut pending = requests.to_vec();
@@ -56,8 +59,9 @@ pub async fn take(context: &Context, requests: &[Request]) -> Result<Grants, Tro
         if round > 1 {
             backoff.wait().await;
         }
-        recover(context, &unknown, &mut grants.missing).await?;
-        pending.retain(|request| unknown.contains_key(&request.sku) && !grants.missing.contains(&request.sku));
+        recover(context, &unknown, &mut grants).await?;
+        let is_lost = |sku: &Sku| grants.missing.contains(sku) || grants.exhausted.contains(sku);
+        pending.retain(|request| unknown.contains_key(&request.sku) && !is_lost(&request.sku));
         if pending.is_empty() {
             return Ok(grants);
         }
@@ -102,7 +106,7 @@ fn sort(grants: &mut Grants, requests: &[Request], replies: Vec<Reply>) -> Unkno
 }
 
 /// Moves the epoch of each SKU in the database, and tells Redis of those that this worker moved.
-async fn recover(context: &Context, unknown: &Unknown, missing: &mut HashSet<Sku>) -> Result<(), Trouble> {
+async fn recover(context: &Context, unknown: &Unknown, grants: &mut Grants) -> Result<(), Trouble> {
     reach(&context.holder, Point::BeforeAdvance).await;
     let skus: Vec<Sku> = unknown.keys().cloned().collect();
     let mut seeds = Vec::with_capacity(skus.len());
@@ -114,17 +118,19 @@ async fn recover(context: &Context, unknown: &Unknown, missing: &mut HashSet<Sku
             }
             // Whoever moved it seeds it.
             Advance::Lost => {}
-            Advance::NoRow => drop(missing.insert(sku)),
-            Advance::Exhausted => warn!(%sku, "the SKU has used up its fence epochs: run `lastunit audit`"),
+            Advance::NoRow => drop(grants.missing.insert(sku)),
+            Advance::Exhausted => {
+                error!(%sku, "the SKU has used up its fence epochs; its orders wait: run `lastunit audit`");
+                grants.exhausted.insert(sku);
+            }
         }
     }
     log_recovery(&seeds, unknown);
     reach(&context.holder, Point::BeforeSeed).await;
-    if !seeds.is_empty()
-        && let Err(error) = context.leases.seed(&seeds).await
-    {
-        // It may have arrived or not: never sent again. The next acquire tells, and recovers with the next epoch.
-        warn!(%error, skus = seeds.len(), "the answer to a recovery was lost; it is repeated with the next epoch");
+    // Whether it arrived or not, it is never sent again: the next acquire tells, and recovers with the next epoch. But not
+    // at once: a server that refuses seeds would use up an epoch with each.
+    if !seeds.is_empty() {
+        context.leases.seed(&seeds).await?;
     }
     Ok(())
 }

@@ -1,4 +1,8 @@
 //! PURE. A service is away: no new work until it answers, one log line, and what is held is given back in good time.
+//!
+//! A service that answers a probe may still refuse the real work (no memory left, a table locked away). So an outage ends
+//! with the first batch that went through, not with the probe: until then batches are tried one at a time, and a failure
+//! goes on with the back-off where it was.
 
 use std::time::{Duration, Instant};
 
@@ -10,15 +14,26 @@ const GIVE_BACK_AFTER: Duration = Duration::from_secs(5);
 const FIRST_PROBE: Duration = Duration::from_millis(100);
 const SLOWEST_PROBE: Duration = Duration::from_secs(2);
 
-/// An outage, from its first error to the first answer.
+/// An outage, from its first error to the first batch that went through.
 #[derive(Debug)]
 pub struct Outage {
     since: Instant,
+    /// Since when messages are held.
+    held_since: Instant,
     backoff: Backoff,
     next_probe: Instant,
-    /// A probe is under way.
-    probing: bool,
+    phase: Phase,
     gave_back: bool,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Phase {
+    /// Until the next probe.
+    Waiting,
+    /// A probe is under way.
+    Probing,
+    /// The probe was answered; the next batch tells.
+    Trial,
 }
 
 /// What to do now.
@@ -36,17 +51,20 @@ impl Outage {
     pub fn begin(now: Instant) -> Self {
         let mut backoff = Backoff::new(FIRST_PROBE, SLOWEST_PROBE);
         let next_probe = now + backoff.next_delay();
-        Self { since: now, backoff, next_probe, probing: false, gave_back: false }
+        Self { since: now, held_since: now, backoff, next_probe, phase: Phase::Waiting, gave_back: false }
     }
 
     /// What is due.
     pub fn due(&mut self, now: Instant) -> Option<Action> {
-        if !self.gave_back && now >= self.since + GIVE_BACK_AFTER {
+        if self.phase == Phase::Trial {
+            return None;
+        }
+        if !self.gave_back && now >= self.held_since + GIVE_BACK_AFTER {
             self.gave_back = true;
             return Some(Action::GiveBack);
         }
-        if !self.probing && now >= self.next_probe {
-            self.probing = true;
+        if self.phase == Phase::Waiting && now >= self.next_probe {
+            self.phase = Phase::Probing;
             return Some(Action::Probe);
         }
         None
@@ -55,21 +73,31 @@ impl Outage {
     /// When [`Outage::due`] has something next.
     #[must_use]
     pub fn next_alarm(&self) -> Option<Instant> {
-        let give_back = (!self.gave_back).then(|| self.since + GIVE_BACK_AFTER);
-        let probe = (!self.probing).then_some(self.next_probe);
+        let give_back = (!self.gave_back && self.phase != Phase::Trial).then(|| self.held_since + GIVE_BACK_AFTER);
+        let probe = (self.phase == Phase::Waiting).then_some(self.next_probe);
         give_back.into_iter().chain(probe).min()
     }
 
-    /// A probe had no answer.
+    /// A probe had no answer, or the trial failed.
     pub fn still_away(&mut self, now: Instant) {
-        self.probing = false;
+        self.phase = Phase::Waiting;
         self.next_probe = now + self.backoff.next_delay();
     }
 
-    /// Whether the messages were given back.
+    /// A probe was answered: a batch may be tried. True when messages must be taken in again for that.
     #[must_use]
-    pub const fn gave_back(&self) -> bool {
-        self.gave_back
+    pub fn answered(&mut self, now: Instant) -> bool {
+        self.phase = Phase::Trial;
+        if self.gave_back {
+            self.held_since = now;
+        }
+        std::mem::take(&mut self.gave_back)
+    }
+
+    /// Whether a batch may be tried.
+    #[must_use]
+    pub fn on_trial(&self) -> bool {
+        self.phase == Phase::Trial
     }
 
     /// How long it lasted.
@@ -98,6 +126,22 @@ mod tests {
         assert_eq!(outage.next_alarm(), None, "the probe's answer comes by itself");
         outage.still_away(late);
         assert!(outage.next_alarm().is_some_and(|at| at > late));
-        assert!(outage.gave_back());
+    }
+
+    #[test]
+    fn a_service_that_answers_and_then_refuses_is_asked_less_and_less_often() {
+        let mut now = Instant::now();
+        let mut outage = Outage::begin(now);
+        for _ in 0..10 {
+            now = outage.next_alarm().expect("an alarm").max(now);
+            while let Some(action) = outage.due(now) {
+                assert!(matches!(action, Action::Probe | Action::GiveBack));
+            }
+            let take_in = outage.answered(now);
+            assert!(outage.on_trial() && outage.due(now).is_none());
+            assert!(!take_in || outage.next_alarm().is_none());
+            outage.still_away(now);
+        }
+        assert!(outage.next_probe >= now + SLOWEST_PROBE / 2);
     }
 }

@@ -11,8 +11,8 @@ use super::batch::settlement_of;
 use super::context::{Context, Trouble};
 use super::settle::Settled;
 use super::waiting::{Contest, Job, Overdue};
-use crate::ledger::{Batch, Commit, NewDecision};
-use crate::outcome::{Decided, Settlement, event_body};
+use crate::ledger::{self, Batch, Commit, NewDecision};
+use crate::outcome::{Decided, Failure, Settlement, event_body};
 use crate::plan::{Reason, Verdict};
 
 /// Decides what becomes of an overdue order.
@@ -30,6 +30,9 @@ pub async fn resolve(context: &Context, overdue: Overdue) -> Result<Settled, (Jo
     } else {
         match reject(context, &job, cause).await {
             Ok(settlement) => settlement,
+            Err(Trouble::Ledger(ledger::Error::Failed(detail))) => {
+                Settlement::Failed { failure: Failure::Internal, detail }
+            }
             Err(trouble) => return Err((job, trouble)),
         }
     };
@@ -40,7 +43,7 @@ pub async fn resolve(context: &Context, overdue: Overdue) -> Result<Settled, (Jo
 /// order meanwhile, that decision stands.
 async fn reject(context: &Context, job: &Job, cause: Contest) -> Result<Settlement, Trouble> {
     let reason = match cause {
-        Contest::Held(_) => Reason::LeaseTimeout,
+        Contest::Held(_) | Contest::Exhausted => Reason::LeaseTimeout,
         Contest::Stale(_) => Reason::StaleFence,
     };
     let order = &job.order;
@@ -70,8 +73,7 @@ async fn reject(context: &Context, job: &Job, cause: Contest) -> Result<Settleme
     match recorded.get(&order.id) {
         Some(recorded) => Ok(settlement_of(order, recorded)),
         None => {
-            Err(crate::ledger::Error::Unavailable(format!("the decision on order {:?} cannot be seen yet", order.id))
-                .into())
+            Err(ledger::Error::Unavailable(format!("the decision on order {:?} cannot be seen yet", order.id)).into())
         }
     }
 }

@@ -25,6 +25,8 @@ const YIELD_FOR: Duration = Duration::from_millis(10);
 /// First and longest pause before a contested SKU is tried again.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(25);
+/// A SKU without tokens is tried again this often.
+const EXHAUSTED_PAUSE: Duration = Duration::from_secs(2);
 
 /// An order in the worker's hands.
 #[derive(Clone, Debug)]
@@ -48,6 +50,8 @@ pub enum Contest {
     Held(Duration),
     /// The fence refused: the row's token is the floor of the next acquire.
     Stale(FenceToken),
+    /// No token can be had before an operator acts.
+    Exhausted,
 }
 
 /// An order whose SKUs did not come in time.
@@ -280,6 +284,7 @@ impl Waiting {
                     lane.floor = row;
                     Duration::ZERO
                 }
+                Contest::Exhausted => EXHAUSTED_PAUSE,
             };
             (lane.kept, lane.kept_since) = (None, None);
             lane.state = LaneState::Paused(now + pause);

@@ -162,3 +162,23 @@ async fn the_rights_that_the_error_names_are_enough() {
     assert_eq!(leases.list().await.expect("enough to list").len(), 1);
     leases.release(attempt, &[sku]).await.expect("enough to release");
 }
+
+#[tokio::test]
+async fn keys_of_another_type_are_no_counters_and_stand_in_nobodys_way() {
+    let server = RedisServer::start(&[]);
+    let scene = Scene::on(&server.url()).await;
+    let (broken, healthy) = (sku("P"), sku("Q"));
+    for key in [scene.lease_key(&broken), scene.fence_key(&broken)] {
+        let _length: u64 = scene.run(&["RPUSH", &key, "garbage"]).await;
+    }
+    scene.seed(&healthy, 1).await;
+    let requests = [request(&broken), request(&healthy)];
+    let replies = scene.leases.acquire(Attempt::new(), &requests).await.expect("an answer");
+    assert_unknown(&replies[0], Cause::Missing);
+    granted(&replies[1]);
+    scene.seed(&broken, 1).await;
+    let attempt = Attempt::new();
+    let replies = scene.leases.acquire(attempt, &requests[..1]).await.expect("an answer");
+    granted(&replies[0]);
+    scene.leases.release(attempt, std::slice::from_ref(&broken)).await.expect("released");
+}
