@@ -23,8 +23,9 @@ end
 
 -- The lease as it counts: one of another incarnation, or with more time left than any of ours, was restored from a copy.
 local function live(key)
-  local value = call('GET', key)
-  if not value then return nil end
+  local value = redis.pcall('GET', key)
+  -- A key of another type gives an error table: whoever made it, it is no lease.
+  if type(value) ~= 'string' then return nil end
   local owner, made_by, epoch, sequence = string.match(value, '^(%S+) %S+ (%S+) (%d+) (%d+)$')
   if made_by ~= here then return nil end
   local left = call('PTTL', key)
@@ -36,7 +37,8 @@ local function answer(lease_key, fence_key, previous, floor_epoch, floor_sequenc
   local owner, owned_epoch, owned_sequence, left = live(lease_key)
   if owner and owner ~= attempt and owner ~= previous then return 'held ' .. left end
 
-  local fence = call('HMGET', fence_key, 'incarnation', 'epoch', 'sequence')
+  -- A key of another type gives an error table, with none of the fields: no counter.
+  local fence = redis.pcall('HMGET', fence_key, 'incarnation', 'epoch', 'sequence')
   local epoch, sequence = tonumber(fence[2] or ''), tonumber(fence[3] or '')
   if not epoch or not sequence or sequence > MAX_SEQUENCE then return 'unknown missing' end
   if fence[1] ~= here then return 'unknown incarnation' end

@@ -49,19 +49,23 @@ impl Leases {
             seed: Script::seed(),
             release: Script::release(),
         }));
-        leases.ping().await?;
+        leases.greet().await?;
         Ok(leases)
     }
 
-    /// Asks for no lease at all, and writes a key that ends at once: this runs into everything that is wrong with the server
-    /// or with our rights on it, a full memory and a read-only replica included.
+    /// Asks for no lease at all, which runs into everything that is wrong with the server or with our rights on it.
+    async fn greet(&self) -> Result<(), Error> {
+        let nothing = Call::acquire(&self.0.keys, self.0.common(Attempt::new()), &[]);
+        let reply: Vec<Vec<String>> = self.call(&self.0.acquire, &[nothing]).await?;
+        reply.iter().try_for_each(|reply| lines_of(reply, 0).map(drop))
+    }
+
+    /// Asks whether leases could be granted now: writes a key that ends at once, which a full or read-only server refuses.
     ///
     /// # Errors
     /// See [`Error`].
     pub async fn ping(&self) -> Result<(), Error> {
-        let nothing = Call::acquire(&self.0.keys, self.0.common(Attempt::new()), &[]);
-        let reply: Vec<Vec<String>> = self.call(&self.0.acquire, &[nothing]).await?;
-        reply.iter().try_for_each(|reply| lines_of(reply, 0).map(drop))?;
+        self.greet().await?;
         let mut write = redis::cmd("SET");
         write.arg(self.0.keys.probe()).arg(1).arg("PX").arg(1);
         self.send_once::<String>(&[write]).await.map(drop)

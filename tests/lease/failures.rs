@@ -1,11 +1,14 @@
 //! What happens when the server forgets, restarts, refuses or hangs: each on a server of the test's own.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lastunit::lease::{Attempt, Cause, Error};
 
 use crate::redis_server::RedisServer;
 use crate::scene::{Scene, assert_unknown, connect, granted, incarnation, request, sku};
+use crate::wait::{equal, eventually};
+
+const DEADLINE: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn a_flushed_server_knows_nothing_and_takes_the_next_epoch() {
@@ -42,16 +45,22 @@ async fn a_promoted_replica_that_lagged_is_noticed_although_its_counter_exists()
     let port = master.port().to_string();
     let replica = RedisServer::start(&["--replicaof", "127.0.0.1", &port]);
     let scene = Scene::on(&master.url()).await;
+    // A master takes a new replication id with its first replica: a new incarnation, which is not what this is about.
+    eventually("the replica is attached", DEADLINE, async || {
+        let replication: String = scene.run(&["INFO", "replication"]).await;
+        if replication.contains("state=online") { Ok(()) } else { Err(replication) }
+    })
+    .await;
     let sku = sku("X");
     scene.seed(&sku, 1).await;
     let attempt = Attempt::new();
     scene.take(attempt, &sku).await;
     let mut on_replica =
         redis::Client::open(replica.url()).and_then(|client| client.get_connection()).expect("a replica");
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while redis::cmd("EXISTS").arg(scene.lease_key(&sku)).query::<u64>(&mut on_replica) != Ok(1) {
-        assert!(Instant::now() < deadline, "the replica does not catch up");
-    }
+    eventually("the replica has caught up", DEADLINE, async || {
+        equal(redis::cmd("EXISTS").arg(scene.lease_key(&sku)).query::<u64>(&mut on_replica), Ok(1))
+    })
+    .await;
     redis::cmd("REPLICAOF").arg("NO").arg("ONE").exec(&mut on_replica).expect("promoted");
     // The old master goes on meanwhile: what it hands out now the new one does not know.
     scene.leases.release(attempt, std::slice::from_ref(&sku)).await.expect("released");
