@@ -9,6 +9,7 @@
 
 pub mod backend;
 pub mod process;
+pub mod proxy;
 pub mod rabbit;
 pub mod redis_server;
 pub mod sandbox;
@@ -21,6 +22,7 @@ use std::path::PathBuf;
 
 pub use backend::Backend;
 pub use process::{Finished, WorkerProcess};
+pub use proxy::{Flow, Links, Proxy};
 pub use rabbit::{Message, Rabbit};
 pub use redis_server::RedisServer;
 pub use sandbox::Sandbox;
