@@ -1,12 +1,13 @@
 //! PURE. What leaves the worker for one message: [`Settlement::messages`] is the one exhaustive match from an outcome
 //! to an event, a dead letter or a delayed retry.
 
+use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::ledger::Recorded;
+use crate::ledger::{NewDecision, Recorded};
 use crate::order::{Line, Malformed, Order, OrderId, Sku};
 use crate::plan::{Reason, Verdict};
 
@@ -61,7 +62,7 @@ pub struct Decided {
     /// 0, then 1, … by reconsideration.
     pub revision: i32,
     /// The event's body, the same bytes every time.
-    pub event: Vec<u8>,
+    pub event: Bytes,
 }
 
 impl Decided {
@@ -70,6 +71,13 @@ impl Decided {
     pub fn from_recorded(order_id: OrderId, recorded: Recorded) -> Self {
         let Recorded { rejected, revision, content_hash: _, event } = recorded;
         Self { order_id, rejected, revision, event }
+    }
+
+    /// A decision that is about to be recorded.
+    #[must_use]
+    pub fn from_new(new: &NewDecision) -> Self {
+        let NewDecision { order_id, rejected, event, .. } = new;
+        Self { order_id: order_id.clone(), rejected: *rejected, revision: 0, event: event.clone() }
     }
 }
 
@@ -83,7 +91,7 @@ pub enum Message {
         /// CloudEvents id.
         id: Uuid,
         /// CloudEvents in its JSON form.
-        body: Vec<u8>,
+        body: Bytes,
     },
     /// To the exchange of dead letters, with the original body.
     DeadLetter {
@@ -216,7 +224,7 @@ pub fn event_body<'a>(
     verdict: &Verdict,
     decided_at: DateTime<Utc>,
     expires_at: Option<DateTime<Utc>>,
-) -> Vec<u8> {
+) -> Bytes {
     let rfc3339 = |time: DateTime<Utc>| time.to_rfc3339_opts(SecondsFormat::Millis, true);
     let time = rfc3339(decided_at);
     let (rejected, short) = match verdict {
@@ -250,7 +258,7 @@ pub fn event_body<'a>(
         },
     };
     // Strings and numbers only: there is nothing in it that cannot be written.
-    serde_json::to_vec(&event).unwrap_or_default()
+    serde_json::to_vec(&event).unwrap_or_default().into()
 }
 
 #[cfg(test)]

@@ -61,8 +61,8 @@ async fn send(
     let mut sent = JoinSet::new();
     for (index, (id, body)) in orders.enumerate() {
         tokio::time::sleep_until((start + EVERY * index as u32).into()).await;
-        let (publisher, order) = (publisher.clone(), Outgoing::order(&names, Some(&id), body));
-        sent.spawn(async move { publisher.publish(vec![order]).await });
+        let (publisher, order) = (publisher.clone(), Outgoing::order(&names, Some(&id), body.into()));
+        sent.spawn(async move { publisher.publish(&[order]).await });
     }
     for results in sent.join_all().await {
         results.into_iter().collect::<Result<(), _>>()?;

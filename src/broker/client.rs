@@ -32,8 +32,8 @@ pub async fn publish_orders(
     orders: impl Stream<Item = (Option<String>, Vec<u8>)>,
     mut confirmed: impl FnMut(u64),
 ) -> Result<u64, Error> {
-    let batches = orders.map(|(id, body)| Outgoing::order(names, id.as_deref(), body)).chunks(BATCH);
-    let mut results = std::pin::pin!(batches.map(|batch| publisher.publish(batch)).buffered(WINDOW));
+    let batches = orders.map(|(id, body)| Outgoing::order(names, id.as_deref(), body.into())).chunks(BATCH);
+    let mut results = std::pin::pin!(batches.map(async |batch| publisher.publish(&batch).await).buffered(WINDOW));
     let mut total = 0;
     while let Some(batch) = results.next().await {
         let taken = batch.iter().filter(|result| result.is_ok()).count() as u64;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use chrono::{SecondsFormat, Utc};
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable};
@@ -27,10 +28,10 @@ pub struct Outgoing {
     pub(super) publish_id: Option<String>,
 }
 
-/// A body; an original's is shared, not copied.
+/// A body; shared, not copied.
 #[derive(Clone, Debug)]
 pub(super) enum Body {
-    Own(Vec<u8>),
+    Own(Bytes),
     Original(Arc<Delivery>),
 }
 
@@ -47,7 +48,7 @@ impl Outgoing {
     /// An outcome event: exchange `outcomes`, routing key = type. Carries the delivery's trace context. Not mandatory:
     /// nobody need listen.
     #[must_use]
-    pub fn event(names: &Names, kind: &str, event_id: &str, body: Vec<u8>, cause: &Delivery) -> Self {
+    pub fn event(names: &Names, kind: &str, event_id: &str, body: Bytes, cause: &Delivery) -> Self {
         let mut table = FieldTable::default();
         for (name, value) in cause.trace_context() {
             table.insert(headers::short(name), value.clone());
@@ -81,7 +82,7 @@ impl Outgoing {
 
     /// An order as a shop would send it; mandatory. `message_id` is advisory.
     #[must_use]
-    pub fn order(names: &Names, message_id: Option<&str>, body: Vec<u8>) -> Self {
+    pub fn order(names: &Names, message_id: Option<&str>, body: Bytes) -> Self {
         let publish_id = Uuid::new_v4().to_string();
         let mut table = FieldTable::default();
         table.insert(headers::PUBLISH_ID.into(), headers::text(publish_id.as_str()));

@@ -45,14 +45,14 @@ impl Publisher {
     /// confirmed and, where mandatory, not returned. Takes at most `broker.call_timeout_ms`, a new connection included.
     ///
     /// A message whose result is an error may have been published all the same: publish it again.
-    pub async fn publish(&self, messages: Vec<Outgoing>) -> Vec<Result<(), Error>> {
+    pub async fn publish(&self, messages: &[Outgoing]) -> Vec<Result<(), Error>> {
         let deadline = Instant::now() + self.limit;
-        let mut results = self.publish_once(&messages, deadline).await;
+        let mut results = self.publish_once(messages, deadline).await;
         if messages.len() == 1 {
             return results;
         }
         // The broker refuses one message by closing the channel, with everything on it. Alone, each shows its own fault.
-        for (result, message) in results.iter_mut().zip(&messages) {
+        for (result, message) in results.iter_mut().zip(messages) {
             if matches!(result, Err(Error::Refused(_))) {
                 let alone = self.publish_once(std::slice::from_ref(message), deadline).await;
                 *result = alone.into_iter().collect();
@@ -72,7 +72,7 @@ impl Publisher {
             Ok(channel) => channel,
             Err(fault) => return vec![Err(fault); messages.len()],
         };
-        let (results, intact) = Batch::new(messages).run(&channel, messages, deadline).await;
+        let (results, intact) = Batch::new(messages).run(&channel, deadline).await;
         if intact {
             self.channels.give_back(channel);
         }
@@ -81,29 +81,26 @@ impl Publisher {
 }
 
 /// What became of the messages of one batch so far.
-struct Batch {
+struct Batch<'a> {
+    messages: &'a [Outgoing],
     results: Vec<Option<Result<(), Error>>>,
     /// Where each mandatory message stands.
-    mandatory: HashMap<String, (usize, String)>,
+    mandatory: HashMap<&'a str, usize>,
 }
 
-impl Batch {
-    fn new(messages: &[Outgoing]) -> Self {
-        let mandatory = messages.iter().enumerate().filter_map(|(index, message)| {
-            message.publish_id.as_ref().map(|id| (id.clone(), (index, message.target())))
-        });
-        Self { results: vec![None; messages.len()], mandatory: mandatory.collect() }
+impl<'a> Batch<'a> {
+    fn new(messages: &'a [Outgoing]) -> Self {
+        let mandatory = messages
+            .iter()
+            .enumerate()
+            .filter_map(|(index, message)| message.publish_id.as_deref().map(|id| (id, index)));
+        Self { messages, results: vec![None; messages.len()], mandatory: mandatory.collect() }
     }
 
     /// Publishes all at once, then collects confirms. Also tells whether the channel can be used again.
-    async fn run(
-        mut self,
-        channel: &Channel,
-        messages: &[Outgoing],
-        deadline: Instant,
-    ) -> (Vec<Result<(), Error>>, bool) {
+    async fn run(mut self, channel: &Channel, deadline: Instant) -> (Vec<Result<(), Error>>, bool) {
         let mut waiting: FuturesUnordered<_> =
-            messages.iter().enumerate().map(|(index, message)| send(channel, index, message)).collect();
+            self.messages.iter().enumerate().map(|(index, message)| send(channel, index, message)).collect();
         let mut returned = Vec::new();
         let mut intact = true;
         loop {
@@ -136,18 +133,19 @@ impl Batch {
     /// comes next. All confirms together carry all returns, so only then is it certain who was returned.
     fn finish(mut self, returned: &[BasicReturnMessage], complete: bool) -> Vec<Result<(), Error>> {
         if !complete {
-            for (index, target) in self.mandatory.values() {
-                if matches!(self.results[*index], Some(Ok(()))) {
-                    let unknown = format!("it is not certain that {target} were routed");
-                    self.results[*index] = Some(Err(Error::Unavailable(unknown)));
+            for &index in self.mandatory.values() {
+                if matches!(self.results[index], Some(Ok(()))) {
+                    let unknown = format!("it is not certain that {} were routed", self.messages[index].target());
+                    self.results[index] = Some(Err(Error::Unavailable(unknown)));
                 }
             }
         }
         for message in returned {
             match publish_id(message).and_then(|id| self.mandatory.get(id)) {
-                Some((index, target)) => {
+                Some(&index) => {
+                    let target = self.messages[index].target();
                     let text = format!("{target} ({} {})", message.reply_code, message.reply_text);
-                    self.results[*index] = Some(Err(Error::Returned(text)));
+                    self.results[index] = Some(Err(Error::Returned(text)));
                 }
                 None => tracing::error!("the broker returned a message that was not sent"),
             }

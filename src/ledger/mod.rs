@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
@@ -58,7 +59,7 @@ pub struct Recorded {
     /// Tells a duplicate from a conflict.
     pub content_hash: ContentHash,
     /// The event's body as it was published, to be published again verbatim.
-    pub event: Vec<u8>,
+    pub event: Bytes,
 }
 
 /// What a batch needs to know before it is planned.
@@ -80,7 +81,7 @@ pub struct NewDecision {
     /// Tells a duplicate from a conflict.
     pub content_hash: ContentHash,
     /// The event's body.
-    pub event: Vec<u8>,
+    pub event: Bytes,
     /// When a hold ends by itself.
     pub expires_at: Option<DateTime<Utc>>,
     /// What it takes; empty for a rejection.

@@ -79,7 +79,7 @@ fn decision(row: &QueryResult) -> Result<(OrderId, Recorded), Fault> {
         rejected,
         revision: row.try_get_by_index(2)?,
         content_hash: ContentHash(hash),
-        event: row.try_get_by_index(4)?,
+        event: row.try_get_by_index::<Vec<u8>>(4)?.into(),
     };
     Ok((id(row, 0)?, recorded))
 }

@@ -3,21 +3,22 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, SubsecRound, Utc};
+use chrono::{SubsecRound, Utc};
 use tracing::{error, info, warn};
 use uuid::Uuid;
 
 use super::context::{Context, Trouble};
+use super::decision::decision;
 use super::leasing::{self, Grants};
 use super::settle::Settled;
 use super::waiting::{Contest, Job};
 use crate::checkpoint::{Point, answer_is_lost, reach};
 use crate::fence::FenceToken;
 use crate::lease::{Attempt, Request};
-use crate::ledger::{self, Batch, Commit, NewDecision, NewLine, Recorded, Refusal, Snapshot};
+use crate::ledger::{self, Batch, Commit, NewDecision, Recorded, Refusal, Snapshot};
 use crate::order::{InvalidCode, Malformed, Order, OrderId, Sku};
-use crate::outcome::{Decided, Failure, Settlement, event_body};
-use crate::plan::{StockRow, Verdict, plan};
+use crate::outcome::{Decided, Failure, Settlement};
+use crate::plan::{StockRow, plan};
 
 /// Plans that were overtaken before they could be committed, one after the other, before the batch steps back.
 const MAX_OVERTAKEN: u32 = 10;
@@ -40,7 +41,10 @@ pub struct Outcome {
 }
 
 /// Decides the orders of a batch as far as it can.
-pub async fn decide(context: &Context, jobs: Vec<Job>, requests: Vec<Request>) -> Outcome {
+pub async fn decide(context: &Context, mut jobs: Vec<Job>, requests: Vec<Request>) -> Outcome {
+    if context.duplicates.are_likely() {
+        jobs.iter_mut().for_each(|job| job.look_up = true);
+    }
     let mut work = Work::new(context, jobs, requests);
     if let Err(trouble) = work.run().await {
         // A transaction may have become durable without our hearing of it.
@@ -80,9 +84,12 @@ impl<'a> Work<'a> {
     }
 
     async fn run(&mut self) -> Result<(), Trouble> {
-        self.look_up().await?;
         let mut overtaken = 0;
         while !self.open.is_empty() {
+            if self.open.iter().any(|job| job.look_up) {
+                self.look_up().await?;
+                continue;
+            }
             if self.spent {
                 self.lease().await?;
                 continue;
@@ -100,14 +107,30 @@ impl<'a> Work<'a> {
     /// Orders that may have been decided before are settled from their decision: no lease is needed for that.
     async fn look_up(&mut self) -> Result<(), Trouble> {
         let ids: Vec<OrderId> = self.open.iter().filter(|job| job.look_up).map(|job| job.order.id.clone()).collect();
-        if ids.is_empty() {
-            return Ok(());
-        }
         match self.context.ledger.read(&[], &ids).await {
-            Ok(snapshot) => drop(self.settle_recorded(&snapshot.recorded, self.open.len())),
-            // One of them cannot be read, ever: the transactions find out which, share by share.
-            Err(ledger::Error::Failed(detail)) => warn!(detail, "decisions cannot be read"),
+            Ok(snapshot) => self.settle_recorded(&snapshot.recorded),
+            Err(ledger::Error::Failed(detail)) => {
+                warn!(detail, "decisions cannot be read; they are read one by one");
+                self.look_up_singly().await?;
+            }
             Err(trouble) => return Err(trouble.into()),
+        }
+        self.open.iter_mut().for_each(|job| job.look_up = false);
+        Ok(())
+    }
+
+    /// A decision that can never be read is its own order's fault, and no other's.
+    async fn look_up_singly(&mut self) -> Result<(), Trouble> {
+        let doubtful = self.open.iter().filter(|job| job.look_up);
+        for id in doubtful.map(|job| job.order.id.clone()).collect::<Vec<_>>() {
+            match self.context.ledger.read(&[], std::slice::from_ref(&id)).await {
+                Ok(snapshot) => self.settle_recorded(&snapshot.recorded),
+                Err(ledger::Error::Failed(detail)) => {
+                    let unreadable: Vec<Job> = self.open.extract_if(.., |job| job.order.id == id).collect();
+                    unreadable.into_iter().for_each(|job| self.give_up(job, detail.clone()));
+                }
+                Err(trouble) => return Err(trouble.into()),
+            }
         }
         Ok(())
     }
@@ -140,14 +163,12 @@ impl<'a> Work<'a> {
     async fn transact(&mut self) -> Result<Step, Trouble> {
         let Some(grants) = &self.grants else { return Ok(Step::Progress) };
         let share = self.share.min(self.open.len());
-        let (skus, ids) = subjects(&self.open[..share], grants);
-        let snapshot = match self.context.ledger.read(&skus, &ids).await {
+        // Nobody reads whether a new order was decided before: the insert tells, and it hardly ever was.
+        let snapshot = match self.context.ledger.read(&granted_skus(&self.open[..share], grants), &[]).await {
             Err(ledger::Error::Failed(detail)) => return Ok(Step::Refused(detail)),
             answer => answer?,
         };
-        let share = share - self.settle_recorded(&snapshot.recorded, share);
-        let Some((batch, planned)) = self.plan(share, snapshot) else { return Ok(Step::Progress) };
-        let Some(grants) = &self.grants else { return Ok(Step::Progress) };
+        let (batch, planned) = self.plan(share, snapshot, grants);
         if !grants.trust.holds(Instant::now()) {
             info!("a batch took longer than its leases are trusted; it takes new ones");
             self.spent = true;
@@ -163,35 +184,33 @@ impl<'a> Work<'a> {
                 self.settle_planned(planned);
                 Ok(Step::Progress)
             }
-            Ok(Commit::AlreadyDecided) => Ok(Step::Overtaken),
+            Ok(Commit::AlreadyDecided) => {
+                self.context.duplicates.seen();
+                self.open[..share].iter_mut().for_each(|job| job.look_up = true);
+                Ok(Step::Overtaken)
+            }
             Ok(Commit::Refused(refusals)) => Ok(self.give_up_stale(&refusals)),
             Err(ledger::Error::Failed(detail)) => Ok(Step::Refused(detail)),
             Err(trouble) => Err(trouble.into()),
         }
     }
 
-    /// Settles those of the first `share` open orders that have a decision; returns how many.
-    fn settle_recorded(&mut self, recorded: &HashMap<OrderId, Recorded>, share: usize) -> usize {
-        let before = self.open.len();
-        let settled = self.open.extract_if(..share, |job| recorded.contains_key(&job.order.id));
+    /// Settles the open orders that have a decision.
+    fn settle_recorded(&mut self, recorded: &HashMap<OrderId, Recorded>) {
+        let settled = self.open.extract_if(.., |job| recorded.contains_key(&job.order.id));
         let settled = settled.filter_map(|job| {
             let settlement = settlement_of(&job.order, recorded.get(&job.order.id)?);
             Some(Settled { delivery: job.delivery, settlement })
         });
         self.outcome.settled.extend(settled);
-        before - self.open.len()
     }
 
     /// Plans the first `share` open orders: the transaction, and each order's place in `open` with its decision.
     ///
-    /// `None` when nothing is left to decide. A second copy of an order waits for the first one's decision.
-    fn plan(&self, share: usize, snapshot: Snapshot) -> Option<(Batch, HashMap<u64, Decided>)> {
-        let grants = self.grants.as_ref()?;
+    /// A second copy of an order waits for the first one's decision.
+    fn plan(&self, share: usize, snapshot: Snapshot, grants: &Grants) -> (Batch, HashMap<u64, Decided>) {
         let mut seen = HashSet::new();
         let jobs: Vec<&Job> = self.open[..share].iter().filter(|job| seen.insert(&job.order.id)).collect();
-        if jobs.is_empty() {
-            return None;
-        }
         let stock: HashMap<Sku, StockRow> =
             snapshot.stock.into_iter().filter(|(sku, _)| grants.tokens.contains_key(sku)).collect();
         let plan = plan(jobs.iter().map(|job| &*job.order), &stock);
@@ -199,54 +218,23 @@ impl<'a> Work<'a> {
         let decisions: Vec<NewDecision> = jobs
             .iter()
             .zip(&plan.verdicts)
-            .map(|(job, verdict)| self.decision(&job.order, verdict, decided_at, &grants.tokens))
+            .map(|(job, verdict)| decision(&self.context.settings, &job.order, verdict, decided_at, &grants.tokens))
             .collect();
-        let planned = jobs
-            .iter()
-            .zip(&decisions)
-            .map(|(job, new)| {
-                let (order_id, event) = (new.order_id.clone(), new.event.clone());
-                (job.arrival, Decided { order_id, rejected: new.rejected, revision: 0, event })
-            })
-            .collect();
+        let planned = jobs.iter().zip(&decisions).map(|(job, new)| (job.arrival, Decided::from_new(new))).collect();
         let stock = plan.take.into_iter().filter_map(|(sku, take)| {
             let token = *grants.tokens.get(&sku)?;
             Some((sku, (take, token)))
         });
         let batch = Batch { commit_id: Uuid::new_v4(), decided_at, decisions, stock: stock.collect() };
-        Some((batch, planned))
+        (batch, planned)
     }
 
-    fn decision(
-        &self,
-        order: &Order,
-        verdict: &Verdict,
-        decided_at: DateTime<Utc>,
-        tokens: &HashMap<Sku, FenceToken>,
-    ) -> NewDecision {
-        let default_hold = self.context.settings.order.hold_ms.duration();
-        let hold = order.hold.unwrap_or(default_hold);
-        let reserved = *verdict == Verdict::Reserved;
-        let expires_at = (reserved && !hold.is_zero()).then(|| decided_at + hold);
-        let lines = order.lines.iter().filter(|_| reserved).filter_map(|line| {
-            let token = *tokens.get(&line.sku)?;
-            Some(NewLine { sku: line.sku.clone(), quantity: line.quantity, token })
-        });
-        NewDecision {
-            order_id: order.id.clone(),
-            rejected: match verdict {
-                Verdict::Reserved => None,
-                Verdict::Rejected { reason, .. } => Some(*reason),
-            },
-            content_hash: order.content_hash,
-            event: event_body(&self.context.settings.broker.name_prefix, order, verdict, decided_at, expires_at),
-            expires_at,
-            lines: lines.collect(),
-        }
-    }
-
-    /// The transaction is durable: these orders are decided, and the tokens have served.
+    /// The transaction is durable: these orders are decided, and the tokens have served. Second copies find that out.
     fn settle_planned(&mut self, mut planned: HashMap<u64, Decided>) {
+        if planned.len() < self.open.len() {
+            let decided: HashSet<&OrderId> = planned.values().map(|decided| &decided.order_id).collect();
+            self.open.iter_mut().for_each(|job| job.look_up = decided.contains(&job.order.id));
+        }
         for job in std::mem::take(&mut self.open) {
             match planned.remove(&job.arrival) {
                 Some(decided) => {
@@ -301,19 +289,21 @@ impl<'a> Work<'a> {
             return;
         }
         let job = self.open.remove(0);
+        self.give_up(job, detail);
+        self.share = self.open.len();
+    }
+
+    fn give_up(&mut self, job: Job, detail: String) {
         error!(order = %job.order.id, detail, "an order cannot be decided; it goes to the dead letters for the operator");
         let settlement = Settlement::Failed { failure: Failure::Internal, detail };
         self.outcome.settled.push(Settled { delivery: job.delivery, settlement });
-        self.share = self.open.len();
     }
 }
 
-/// The granted SKUs of these orders, and their ids, each once.
-fn subjects(jobs: &[Job], grants: &Grants) -> (Vec<Sku>, Vec<OrderId>) {
+/// The granted SKUs of these orders, each once.
+fn granted_skus(jobs: &[Job], grants: &Grants) -> Vec<Sku> {
     let skus: HashSet<&Sku> = jobs.iter().flat_map(|job| job.order.lines.iter().map(|line| &line.sku)).collect();
-    let ids: HashSet<&OrderId> = jobs.iter().map(|job| &job.order.id).collect();
-    let granted = skus.into_iter().filter(|sku| grants.tokens.contains_key(*sku)).cloned().collect();
-    (granted, ids.into_iter().cloned().collect())
+    skus.into_iter().filter(|sku| grants.tokens.contains_key(*sku)).cloned().collect()
 }
 
 /// A known order id: the same order is told its decision again; another one under this id is refused.

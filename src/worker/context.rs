@@ -1,6 +1,6 @@
 //! What every part of a worker has in hand.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::broker::{Control, Names, Publisher, Tag};
 use crate::config::Settings;
@@ -24,6 +24,8 @@ pub struct Context {
     pub control: Control,
     /// This worker's name, in leases and logs.
     pub holder: String,
+    /// How senders behave.
+    pub duplicates: Duplicates,
     /// Sessions up to this one have ended: their deliveries come again.
     ended_session: AtomicU64,
 }
@@ -34,7 +36,17 @@ impl Context {
     pub fn new(parts: super::Parts, control: Control) -> Self {
         let super::Parts { settings, ledger, leases, publisher, holder } = parts;
         let names = Names::new(&settings.broker.name_prefix);
-        Self { settings, names, ledger, leases, publisher, control, holder, ended_session: AtomicU64::new(0) }
+        Self {
+            settings,
+            names,
+            ledger,
+            leases,
+            publisher,
+            control,
+            holder,
+            duplicates: Duplicates::default(),
+            ended_session: AtomicU64::new(0),
+        }
     }
 
     /// A session has ended.
@@ -46,6 +58,27 @@ impl Context {
     #[must_use]
     pub fn is_live(&self, tag: Tag) -> bool {
         tag.session > self.ended_session.load(Ordering::Relaxed)
+    }
+}
+
+/// A batch that inserts an order that was decided before is rolled back as a whole. After that has happened, so many
+/// batches look first.
+const LOOK_FIRST: u32 = 100;
+
+/// Whether orders come that were decided before, by what the last batches ran into.
+#[derive(Debug, Default)]
+pub struct Duplicates(AtomicU32);
+
+impl Duplicates {
+    /// One came.
+    pub fn seen(&self) {
+        self.0.store(LOOK_FIRST, Ordering::Relaxed);
+    }
+
+    /// Asked once by each batch: whether it should look before it inserts.
+    pub fn are_likely(&self) -> bool {
+        let count_down = |left: u32| left.checked_sub(1);
+        self.0.try_update(Ordering::Relaxed, Ordering::Relaxed, count_down).is_ok()
     }
 }
 

@@ -213,7 +213,7 @@ impl Dispatcher {
     /// During an outage one batch is tried at a time, once the services have answered.
     fn may_start(&self, now: Instant) -> bool {
         match &self.outage {
-            None => self.pace.may_start(self.waiting.fills_a_batch(), now),
+            None => self.pace.may_start(self.waiting.is_worth_a_batch(), now),
             Some(outage) => outage.on_trial() && self.pace.in_work() == 0,
         }
     }

@@ -6,6 +6,7 @@
 
 mod batch;
 mod context;
+mod decision;
 mod dispatch;
 mod intake;
 mod leasing;

@@ -9,10 +9,11 @@ use uuid::Uuid;
 
 use super::batch::settlement_of;
 use super::context::{Context, Trouble};
+use super::decision::decision;
 use super::settle::Settled;
 use super::waiting::{Contest, Job, Overdue};
-use crate::ledger::{self, Batch, Commit, NewDecision};
-use crate::outcome::{Decided, Failure, Settlement, event_body};
+use crate::ledger::{self, Batch, Commit};
+use crate::outcome::{Decided, Failure, Settlement};
 use crate::plan::{Reason, Verdict};
 
 /// Decides what becomes of an overdue order.
@@ -49,15 +50,8 @@ async fn reject(context: &Context, job: &Job, cause: Contest) -> Result<Settleme
     let order = &job.order;
     let decided_at = Utc::now().trunc_subsecs(3);
     let verdict = Verdict::Rejected { reason, short: Vec::new() };
-    let event = event_body(&context.settings.broker.name_prefix, order, &verdict, decided_at, None);
-    let decision = NewDecision {
-        order_id: order.id.clone(),
-        rejected: Some(reason),
-        content_hash: order.content_hash,
-        event: event.clone(),
-        expires_at: None,
-        lines: Vec::new(),
-    };
+    let decision = decision(&context.settings, order, &verdict, decided_at, &HashMap::new());
+    let decided = Decided::from_new(&decision);
     let batch = Batch {
         commit_id: Uuid::new_v4(),
         decided_at,
@@ -66,7 +60,6 @@ async fn reject(context: &Context, job: &Job, cause: Contest) -> Result<Settleme
     };
     if context.ledger.commit(batch).await? == Commit::Committed {
         info!(order = %order.id, reason = reason.as_str(), attempts = job.delivery.attempts, "gave up on an order");
-        let decided = Decided { order_id: order.id.clone(), rejected: Some(reason), revision: 0, event };
         return Ok(Settlement::Decided(decided));
     }
     let recorded: HashMap<_, _> = context.ledger.read(&[], std::slice::from_ref(&order.id)).await?.recorded;

@@ -2,7 +2,7 @@
 //!
 //! A transaction costs round trips and an fsync, whatever its size; so while one batch is in work, the orders that come
 //! in are better kept together for the next. But a batch that takes unusually long (it waits for a lock, or recovers
-//! counters) must not hold up the others, and a full batch gains nothing by waiting. How long is usual is measured: a
+//! counters) must not hold up the others, and one that is large enough gains nothing by waiting. How long is usual is measured: a
 //! moving average, so that nothing here has to be tuned.
 
 use std::collections::BTreeSet;
@@ -33,14 +33,14 @@ impl Pace {
         Self { most, started: BTreeSet::new(), number: 0, usual: Duration::from_millis(5) }
     }
 
-    /// Whether a batch may start now. `full`: what waits fills it.
+    /// Whether a batch may start now. `large`: what waits is worth a batch of its own.
     #[must_use]
-    pub fn may_start(&self, full: bool, now: Instant) -> bool {
+    pub fn may_start(&self, large: bool, now: Instant) -> bool {
         self.started.is_empty()
-            || (self.started.len() < self.most && (full || self.next_alarm().is_some_and(|at| at <= now)))
+            || (self.started.len() < self.most && (large || self.next_alarm().is_some_and(|at| at <= now)))
     }
 
-    /// When a batch that is not full may start although others are in work; `None` when that is not a matter of time.
+    /// When a batch that is not large may start although others are in work; `None` when that is not a matter of time.
     #[must_use]
     pub fn next_alarm(&self) -> Option<Instant> {
         let newest = self.started.last().filter(|_| self.started.len() < self.most)?;
@@ -81,7 +81,7 @@ mod tests {
         assert!(pace.may_start(false, now));
         pace.start(now);
         assert!(!pace.may_start(false, now), "the next batch collects");
-        assert!(pace.may_start(true, now), "a full one gains nothing by waiting");
+        assert!(pace.may_start(true, now), "a large one gains nothing by waiting");
         pace.start(now);
         assert!(!pace.may_start(true, now), "no more than the most");
     }

@@ -59,7 +59,7 @@ async fn publish(context: &Context, open: &mut [Open]) -> Option<broker::Error> 
         .zip(open.iter_mut())
         .flat_map(|(owner, open)| std::mem::take(&mut open.messages).into_iter().map(move |message| (owner, message)))
         .unzip();
-    let results = context.publisher.publish(messages.clone()).await;
+    let results = context.publisher.publish(&messages).await;
     let mut failure = None;
     for ((owner, message), result) in owners.into_iter().zip(messages).zip(results) {
         if let Err(error) = result {

@@ -8,7 +8,7 @@
 //!
 //! Each step costs time in the number of lines it touches, never in the number of orders that wait.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,8 @@ use crate::retry::Backoff;
 const KEEP_FOR: Duration = Duration::from_millis(500);
 /// How long it then stays away: long enough for a waiting worker to try ([`LONGEST_PAUSE`] apart) and win.
 const YIELD_FOR: Duration = Duration::from_millis(10);
+/// One in this many of what a batch may hold is enough to start it beside others.
+const WORTH_A_BATCH: usize = 4;
 /// First and longest pause before a contested SKU is tried again.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(25);
@@ -80,10 +82,34 @@ pub struct Waiting {
     patience: Duration,
     jobs: HashMap<u64, Job>,
     lanes: HashMap<Sku, Lane>,
-    /// Arrivals of the orders that can start.
-    ready: BTreeSet<u64>,
+    ready: Ready,
     /// Contested lanes by the time of their next try.
     alarms: BTreeSet<(Instant, Sku)>,
+}
+
+/// The orders that can start, by arrival.
+#[derive(Debug, Default)]
+struct Ready {
+    /// With the number of their lines.
+    orders: BTreeMap<u64, usize>,
+    /// Lines of all of them.
+    lines: usize,
+}
+
+impl Ready {
+    fn first(&self) -> Option<(u64, usize)> {
+        self.orders.first_key_value().map(|(arrival, lines)| (*arrival, *lines))
+    }
+
+    fn insert(&mut self, arrival: u64, order: &Order) {
+        if self.orders.insert(arrival, order.lines.len()).is_none() {
+            self.lines += order.lines.len();
+        }
+    }
+
+    fn remove(&mut self, arrival: u64) {
+        self.lines -= self.orders.remove(&arrival).unwrap_or_default();
+    }
 }
 
 #[derive(Debug, Default)]
@@ -131,7 +157,7 @@ impl Waiting {
             patience,
             jobs: HashMap::new(),
             lanes: HashMap::new(),
-            ready: BTreeSet::new(),
+            ready: Ready::default(),
             alarms: BTreeSet::new(),
         }
     }
@@ -151,13 +177,15 @@ impl Waiting {
     /// Whether an order can start now.
     #[must_use]
     pub fn can_start(&self) -> bool {
-        !self.ready.is_empty()
+        !self.ready.orders.is_empty()
     }
 
-    /// Whether the orders that can start fill a batch by themselves.
+    /// Whether the orders that can start are worth a batch of their own: so many that its round trips and its fsync hardly
+    /// count beside its rows.
     #[must_use]
-    pub fn fills_a_batch(&self) -> bool {
-        self.ready.len() >= self.limits.max_orders
+    pub fn is_worth_a_batch(&self) -> bool {
+        self.ready.orders.len() >= self.limits.max_orders.div_ceil(WORTH_A_BATCH)
+            || self.ready.lines >= self.limits.max_lines.div_ceil(WORTH_A_BATCH)
     }
 
     /// An order takes its place, by its arrival, in the lanes of its SKUs.
@@ -170,12 +198,12 @@ impl Waiting {
         }
         // An order that comes back stands before later ones: they are not first in their lanes any more.
         for arrival in displaced {
-            self.ready.remove(&arrival);
+            self.ready.remove(arrival);
         }
         let (arrival, order) = (job.arrival, job.order.clone());
         self.jobs.insert(arrival, job);
         if self.starts(arrival, &order, |_| false) {
-            self.ready.insert(arrival);
+            self.ready.insert(arrival, &order);
         }
     }
 
@@ -186,12 +214,11 @@ impl Waiting {
         let mut mine = HashMap::new();
         let mut behind = Vec::new();
         let mut lines = 0;
-        while let Some(&arrival) = self.ready.first() {
-            let size = self.jobs[&arrival].order.lines.len();
+        while let Some((arrival, size)) = self.ready.first() {
             if batch.len() >= self.limits.max_orders || (!batch.is_empty() && lines + size > self.limits.max_lines) {
                 break;
             }
-            self.ready.pop_first();
+            self.ready.remove(arrival);
             lines += size;
             let Some(job) = self.jobs.remove(&arrival) else { continue };
             self.move_up(&job, &mut mine, &mut behind, now);
@@ -199,7 +226,7 @@ impl Waiting {
         }
         // What became ready only behind this batch, and did not get into it, has to wait for it.
         for arrival in behind {
-            self.ready.remove(&arrival);
+            self.ready.remove(arrival);
         }
         if batch.is_empty() { None } else { Some((batch, mine.into_values().collect())) }
     }
@@ -220,7 +247,7 @@ impl Waiting {
             let Some(&next) = self.lanes.get(&line.sku).and_then(|lane| lane.queue.first()) else { continue };
             let order = self.jobs[&next].order.clone();
             if self.starts(next, &order, |sku| mine.contains_key(sku)) {
-                self.ready.insert(next);
+                self.ready.insert(next, &order);
                 behind.push(next);
             }
         }
@@ -344,7 +371,7 @@ impl Waiting {
     pub fn retain(&mut self, keep: impl Fn(&Job) -> bool) {
         let gone: Vec<Job> = self.jobs.extract_if(|_, job| !keep(job)).map(|(_, job)| job).collect();
         for job in &gone {
-            self.ready.remove(&job.arrival);
+            self.ready.remove(job.arrival);
             for line in &job.order.lines {
                 if let Some(lane) = self.lanes.get_mut(&line.sku) {
                     lane.queue.remove(&job.arrival);
@@ -362,7 +389,7 @@ impl Waiting {
         if let Some(&first) = lane.queue.first() {
             let order = self.jobs[&first].order.clone();
             if self.starts(first, &order, |_| false) {
-                self.ready.insert(first);
+                self.ready.insert(first, &order);
             }
         } else if lane.is_idle() {
             self.lanes.remove(sku);

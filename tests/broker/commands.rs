@@ -72,7 +72,7 @@ async fn dead_letters_are_listed_and_shown_by_position_and_by_id() {
     let body = br#"{"order_id":"A-7","sku":"X","quantity":1}"#.to_vec();
     let original = Arc::new(Delivery::bare(Tag { session: 1, delivery: 1 }, body.clone()));
     let letter = Outgoing::dead_letter(&place.names, "lost-race.sold-out", &json!({"short": []}), &original);
-    assert!(place.publisher().await.publish(vec![letter]).await[0].is_ok());
+    assert!(place.publisher().await.publish(&[letter]).await[0].is_ok());
     let output = run(&place, &["dead", "list", "--json"], "").await;
     assert_eq!(code(&output), Some(0), "{}", stderr(&output));
     let listed = stdout(&output);

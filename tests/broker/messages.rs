@@ -92,7 +92,7 @@ async fn a_hostile_message_becomes_a_dead_letter_with_its_body_untouched() {
     assert_eq!(original.content_encoding.as_deref(), Some("x-unknown"));
     let detail = json!({"code": "encoding"});
     let letter = Outgoing::dead_letter(&place.names, "invalid.encoding", &detail, &original);
-    let results = place.publisher().await.publish(vec![letter]).await;
+    let results = place.publisher().await.publish(&[letter]).await;
     assert!(matches!(results[..], [Ok(())]), "{results:?}");
 
     let found = get(&place, &place.names.dead_queue(DeadQueue::Invalid)).await;
@@ -137,7 +137,7 @@ async fn a_retry_comes_back_with_one_attempt_more_and_knows_where_it_came_from()
         let original = Arc::new(delivery(&mut consumer).await);
         assert_eq!((original.attempts, original.body.as_slice()), (attempts, BODY));
         assert_eq!((original.exchange.as_str(), original.routing_key.as_str()), (&*place.names.orders(), "shop.web"));
-        let results = publisher.publish(vec![Outgoing::retry(&place.names, 50, &original)]).await;
+        let results = publisher.publish(&[Outgoing::retry(&place.names, 50, &original)]).await;
         assert!(matches!(results[..], [Ok(())]), "{results:?}");
         consumer.control.ack(vec![original.tag]);
     }
@@ -157,11 +157,11 @@ async fn an_event_carries_its_id_and_the_trace_context_of_its_cause() {
         ("baggage", AMQPValue::LongString("not ours to carry".into())),
     ]));
     let cause = receive(&place, properties).await;
-    let event = Outgoing::event(&place.names, "reservation.reserved", "id-1", b"{}".to_vec(), &cause);
-    let results = place.publisher().await.publish(vec![event]).await;
+    let event = Outgoing::event(&place.names, "reservation.reserved", "id-1", Vec::from(b"{}").into(), &cause);
+    let results = place.publisher().await.publish(&[event]).await;
     assert!(matches!(results[..], [Ok(())]), "{results:?}");
     let heard = outcomes.next().await.unwrap();
     assert_eq!((heard.routing_key.as_str(), heard.message_id.as_deref()), ("reservation.reserved", Some("id-1")));
-    assert_eq!((heard.headers, heard.body), (json!({"traceparent": trace}), b"{}".to_vec()));
+    assert_eq!((heard.headers, heard.body), (json!({"traceparent": trace}), Vec::from(b"{}").into()));
     place.clean_up().await;
 }

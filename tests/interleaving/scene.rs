@@ -14,7 +14,7 @@ use super::workers::Worker;
 use crate::support::rabbit::Listener;
 use crate::support::verdicts::{expect_recorded, expect_sold_out_letters, verdicts_of};
 use crate::support::wait::equal;
-use crate::support::{Backend, SOON, Sandbox, Sql, eventually};
+use crate::support::{Backend, SOON, Sandbox, Sql, eventually, show_logs};
 
 /// The SKU that everybody wants.
 pub const SKU: &str = "SNKR-42";
@@ -43,6 +43,7 @@ impl Scene {
 
     /// The same with other settings.
     pub async fn with(backend: Backend, units: i64, settings: &[(&str, &str)]) -> Self {
+        show_logs();
         let mut sandbox = Sandbox::empty(backend).await;
         // A held worker keeps exactly one message: the next one goes to another worker.
         sandbox.set("broker.prefetch", 1);

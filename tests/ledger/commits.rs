@@ -34,7 +34,7 @@ async fn a_reservation_takes_units_and_advances_the_fence(db: Db) {
     let snapshot = db.ledger.read(&[id("X"), id("?")], &[id("A"), id("B")]).await.expect("read");
     assert_eq!(snapshot.stock.len(), 1);
     let recorded = &snapshot.recorded["A"];
-    assert_eq!((recorded.rejected, recorded.revision, recorded.event.as_slice()), (None, 0, b"event of A".as_slice()));
+    assert_eq!((recorded.rejected, recorded.revision, &recorded.event[..]), (None, 0, b"event of A".as_slice()));
     db.assert_audit_is_clean().await;
 }
 

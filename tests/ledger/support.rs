@@ -125,7 +125,7 @@ pub fn reserved(order: &str, lines: &[(&str, i64, FenceToken)]) -> NewDecision {
         order_id: id(order),
         rejected: None,
         content_hash: ContentHash([7; 32]),
-        event: format!("event of {order}").into_bytes(),
+        event: format!("event of {order}").into(),
         expires_at: None,
         lines: lines.collect(),
     }

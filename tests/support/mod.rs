@@ -44,6 +44,15 @@ pub fn data_file(name: &str) -> Option<PathBuf> {
     found
 }
 
+/// Shows what workers inside of a test's own process log, when the test fails.
+pub fn show_logs() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let filter = setting("LASTUNIT_TEST_LOG", "info,lastunit=debug,sqlx=warn,sea_orm_migration=warn,lapin=warn");
+        tracing_subscriber::fmt().with_test_writer().with_ansi(false).with_env_filter(filter).init();
+    });
+}
+
 /// How often a rush is repeated: `LASTUNIT_TEST_RUNS`, or once.
 pub fn runs() -> usize {
     setting("LASTUNIT_TEST_RUNS", "1").parse().expect("LASTUNIT_TEST_RUNS is a number")

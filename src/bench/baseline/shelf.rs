@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::{Expr, ExprTrait};
@@ -59,9 +60,9 @@ impl Shelf {
         &self,
         order: &Order,
         tokens: &[i64],
-        event: Vec<u8>,
+        event: Bytes,
         now: DateTime<Utc>,
-    ) -> Result<Option<Vec<u8>>, Error> {
+    ) -> Result<Option<Bytes>, Error> {
         let transaction = self.db.begin().await?;
         for (line, token) in order.lines.iter().zip(tokens) {
             if !take(&transaction, line.sku.as_str(), line.quantity, *token, now).await? {
@@ -82,7 +83,7 @@ impl Shelf {
     }
 
     /// Records that the order got nothing.
-    pub(super) async fn reject(&self, order: &Order, event: Vec<u8>, now: DateTime<Utc>) -> Result<(), Error> {
+    pub(super) async fn reject(&self, order: &Order, event: Bytes, now: DateTime<Utc>) -> Result<(), Error> {
         insert(&self.db, order, Some("sold-out"), event, now).await
     }
 }
@@ -112,7 +113,7 @@ async fn insert(
     on: &impl ConnectionTrait,
     order: &Order,
     reason: Option<&str>,
-    event: Vec<u8>,
+    event: Bytes,
     now: DateTime<Utc>,
 ) -> Result<(), Error> {
     let outcome = if reason.is_none() { "reserved" } else { "rejected" };
@@ -122,7 +123,7 @@ async fn insert(
         reason: Set(reason.map(str::to_owned)),
         revision: Set(0),
         content_hash: Set(order.content_hash.0.to_vec()),
-        event: Set(event),
+        event: Set(event.into()),
         commit_id: Set(Uuid::new_v4().to_string()),
         decided_at: Set(now),
         status: Set(outcome.to_owned()),
