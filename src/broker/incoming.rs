@@ -69,6 +69,12 @@ impl Delivery {
         }
     }
 
+    /// The AMQP `message_id`: advisory, of the sender's making.
+    #[must_use]
+    pub fn message_id(&self) -> Option<&str> {
+        self.properties.message_id().as_ref().map(|id| id.as_str())
+    }
+
     pub(super) fn new(session: u64, message: lapin::message::Delivery) -> Self {
         let properties = message.properties;
         let attempts = header(&properties, headers::ATTEMPTS).map_or(0, headers::as_count);

@@ -9,7 +9,7 @@
 //! | `names`, `topology`, `inspector` | what exists on the broker, and whether it is as it should be |
 //! | `connection` | opening connections, time limits, what an error means for the caller |
 //! | `incoming`, `outgoing`, `headers`, `detail` | messages, and what may be kept of a foreign one |
-//! | `consumer`, `command`, `session`, `acks`, `caution` | consuming for ever, one channel's life, acknowledging in bulk, killers |
+//! | `consumer`, `subscription`, `command`, `session`, `acks`, `caution` | consuming for ever, one channel's life, acknowledging in bulk, killers |
 //! | `publisher`, `channels` | confirmed batches |
 //! | `client` | what senders and onlookers need: commands, the demo, tests |
 
@@ -28,6 +28,7 @@ mod names;
 mod outgoing;
 mod publisher;
 mod session;
+mod subscription;
 pub mod topology;
 
 pub use consumer::{Consumer, Control};
@@ -35,6 +36,7 @@ pub use incoming::{Delivery, Event, Tag};
 pub use names::{DeadQueue, Names};
 pub use outgoing::Outgoing;
 pub use publisher::Publisher;
+pub use subscription::Subscription;
 
 /// Why the broker could not do it.
 #[derive(Clone, Debug, thiserror::Error)]

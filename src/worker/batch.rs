@@ -18,6 +18,7 @@ use crate::ledger::{self, Batch, Commit, NewDecision, NewLine, Recorded, Refusal
 use crate::order::{InvalidCode, Malformed, Order, OrderId, Sku};
 use crate::outcome::{Decided, Failure, Settlement, event_body};
 use crate::plan::{StockRow, Verdict, plan};
+use crate::telemetry::Stage;
 
 /// Plans that were overtaken before they could be committed, one after the other, before the batch steps back.
 const MAX_OVERTAKEN: u32 = 10;
@@ -41,6 +42,7 @@ pub struct Outcome {
 
 /// Decides the orders of a batch as far as it can.
 pub async fn decide(context: &Context, jobs: Vec<Job>, requests: Vec<Request>) -> Outcome {
+    context.metrics.batch(jobs.len());
     let mut work = Work::new(context, jobs, requests);
     if let Err(trouble) = work.run().await {
         // A transaction may have become durable without our hearing of it.
@@ -103,7 +105,7 @@ impl<'a> Work<'a> {
         if ids.is_empty() {
             return Ok(());
         }
-        match self.context.ledger.read(&[], &ids).await {
+        match self.context.metrics.timed(Stage::LookUp, self.context.ledger.read(&[], &ids)).await {
             Ok(snapshot) => drop(self.settle_recorded(&snapshot.recorded, self.open.len())),
             // One of them cannot be read, ever: the transactions find out which, share by share.
             Err(ledger::Error::Failed(detail)) => warn!(detail, "decisions cannot be read"),
@@ -122,7 +124,7 @@ impl<'a> Work<'a> {
         for request in &mut requests {
             request.previous = self.outcome.leases.get(&request.sku).copied().or(request.previous);
         }
-        let grants = leasing::take(self.context, &requests).await?;
+        let grants = self.context.metrics.timed(Stage::Lease, leasing::take(self.context, &requests)).await?;
         reach(&self.context.holder, Point::AfterLease).await;
         self.outcome.leases.extend(grants.tokens.keys().map(|sku| (sku.clone(), grants.attempt)));
         let lacking = |sku: &Sku| !grants.tokens.contains_key(sku) && !grants.missing.contains(sku);
@@ -141,7 +143,7 @@ impl<'a> Work<'a> {
         let Some(grants) = &self.grants else { return Ok(Step::Progress) };
         let share = self.share.min(self.open.len());
         let (skus, ids) = subjects(&self.open[..share], grants);
-        let snapshot = match self.context.ledger.read(&skus, &ids).await {
+        let snapshot = match self.context.metrics.timed(Stage::Read, self.context.ledger.read(&skus, &ids)).await {
             Err(ledger::Error::Failed(detail)) => return Ok(Step::Refused(detail)),
             answer => answer?,
         };
@@ -154,8 +156,9 @@ impl<'a> Work<'a> {
             return Ok(Step::Overtaken);
         }
         reach(&self.context.holder, Point::BeforeCommit).await;
-        match self.context.ledger.commit(batch).await {
+        match self.context.metrics.timed(Stage::Commit, self.context.ledger.commit(batch)).await {
             Ok(Commit::Committed) => {
+                self.context.metrics.decided(planned.values().map(|decided| decided.rejected));
                 reach(&self.context.holder, Point::AfterCommit).await;
                 if answer_is_lost(&self.context.holder, Point::AfterCommit) {
                     return Err(ledger::Error::Unavailable("the answer to a commit was lost".into()).into());
@@ -172,13 +175,14 @@ impl<'a> Work<'a> {
 
     /// Settles those of the first `share` open orders that have a decision; returns how many.
     fn settle_recorded(&mut self, recorded: &HashMap<OrderId, Recorded>, share: usize) -> usize {
-        let before = self.open.len();
+        let (before, first) = (self.open.len(), self.outcome.settled.len());
         let settled = self.open.extract_if(..share, |job| recorded.contains_key(&job.order.id));
         let settled = settled.filter_map(|job| {
             let settlement = settlement_of(&job.order, recorded.get(&job.order.id)?);
             Some(Settled { delivery: job.delivery, settlement })
         });
         self.outcome.settled.extend(settled);
+        self.context.metrics.repeated(self.outcome.settled[first..].iter().map(|settled| &settled.settlement));
         before - self.open.len()
     }
 
@@ -273,6 +277,7 @@ impl<'a> Work<'a> {
         if stale.is_empty() {
             return Step::Overtaken;
         }
+        self.context.metrics.refused(stale.len());
         for (sku, row) in &stale {
             let token = self.grants.as_mut().and_then(|grants| grants.tokens.remove(*sku));
             let token = token.map(|token| token.to_string());

@@ -1,11 +1,14 @@
 //! What every part of a worker has in hand.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::broker::{Control, Names, Publisher, Tag};
 use crate::config::Settings;
+use crate::health::Health;
 use crate::lease::{self, Leases};
 use crate::ledger::{self, Ledger};
+use crate::telemetry::Metrics;
 
 /// The worker's connections and settings, shared by its tasks.
 #[derive(Debug)]
@@ -24,6 +27,10 @@ pub struct Context {
     pub control: Control,
     /// This worker's name, in leases and logs.
     pub holder: String,
+    /// What it tells about itself.
+    pub health: Arc<Health>,
+    /// What it counts and measures.
+    pub metrics: Arc<Metrics>,
     /// Sessions up to this one have ended: their deliveries come again.
     ended_session: AtomicU64,
 }
@@ -32,9 +39,10 @@ impl Context {
     /// Puts the parts together.
     #[must_use]
     pub fn new(parts: super::Parts, control: Control) -> Self {
-        let super::Parts { settings, ledger, leases, publisher, holder } = parts;
+        let super::Parts { settings, ledger, leases, publisher, holder, health, metrics } = parts;
         let names = Names::new(&settings.broker.name_prefix);
-        Self { settings, names, ledger, leases, publisher, control, holder, ended_session: AtomicU64::new(0) }
+        let ended_session = AtomicU64::new(0);
+        Self { settings, names, ledger, leases, publisher, control, holder, health, metrics, ended_session }
     }
 
     /// A session has ended.
