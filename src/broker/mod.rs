@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | `names`, `topology`, `inspector` | what exists on the broker, and whether it is as it should be |
 //! | `connection` | opening connections, time limits, what an error means for the caller |
-//! | `incoming`, `outgoing`, `headers`, `detail` | messages, and what may be kept of a foreign one |
+//! | `incoming`, `outgoing`, `headers`, `detail`, `trace` | messages, and what may be kept of a foreign one |
 //! | `consumer`, `subscription`, `command`, `session`, `acks`, `caution` | consuming for ever, one channel's life, acknowledging in bulk, killers |
 //! | `publisher`, `channels` | confirmed batches |
 //! | `client` | what senders and onlookers need: commands, the demo, tests |
@@ -30,6 +30,7 @@ mod publisher;
 mod session;
 mod subscription;
 pub mod topology;
+mod trace;
 
 pub use consumer::{Consumer, Control};
 pub use incoming::{Delivery, Event, Tag};

@@ -291,7 +291,9 @@ impl Dispatcher {
 
     fn spawn_probe(&mut self) {
         let (context, reporter) = (self.context.clone(), self.reporter.clone());
-        self.tasks.spawn(async move { report(&reporter, Report::Probed(probe(&context).await)) });
+        // A database that was away may come back as another one. While it is there its schema may be ahead of this worker.
+        let may_differ = self.outage.is_some();
+        self.tasks.spawn(async move { report(&reporter, Report::Probed(probe(&context, may_differ).await)) });
     }
 
     /// Takes nothing new, waits for what is in flight, and gives the rest back.
@@ -334,8 +336,10 @@ async fn release(context: &Context, attempt: Attempt, skus: &[Sku]) {
 }
 
 /// Asks both services to write something that changes nothing: reading works on a full or read-only server, too.
-async fn probe(context: &Context) -> Result<(), Trouble> {
-    context.ledger.verify_schema().await?;
+async fn probe(context: &Context, may_differ: bool) -> Result<(), Trouble> {
+    if may_differ {
+        context.ledger.verify_schema().await?;
+    }
     context.ledger.probe().await?;
     context.leases.ping().await?;
     Ok(())

@@ -21,6 +21,7 @@ impl Trouble {
 /// The worker begins, with connections that are open, and follows its subscription until that is closed.
 pub fn begin(health: &Arc<Health>, subscription: watch::Receiver<Subscription>) {
     services_work(health);
+    health.turned(None);
     health.lock().enter(Phase::Working);
     tokio::spawn(follow(Arc::clone(health), subscription));
 }

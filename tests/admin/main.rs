@@ -1,4 +1,4 @@
-//! Health and metrics of a real worker process, over HTTP.
+//! What a real worker process tells about itself: health and metrics over HTTP, log lines, trace context.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -10,3 +10,4 @@ mod metrics;
 mod outages;
 mod probe;
 mod startup;
+mod traces;

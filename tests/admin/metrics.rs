@@ -61,6 +61,19 @@ async fn every_message_is_counted_once_under_what_became_of_it() {
     sandbox.finish(vec![observed.worker]).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_metric_is_explained_to_operators() {
+    let mut sandbox = Sandbox::ready(Backend::Sqlite).await;
+    let observed = Observed::ready(&mut sandbox).await;
+    let text = observed.get("/metrics").await.body;
+    let names: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    assert!(names.len() > 15, "{names:?}");
+    let explained = include_str!("../../docs/OPERATIONS.md");
+    let missing: Vec<_> = names.iter().filter(|name| !explained.contains(&format!("`{name}"))).collect();
+    assert!(missing.is_empty(), "docs/OPERATIONS.md says nothing about {missing:?}");
+    sandbox.finish(vec![observed.worker]).await;
+}
+
 /// Two workers that want the same SKU all the time: each waits for the other's lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiting_for_another_workers_lease_is_measured() {
