@@ -317,7 +317,10 @@ impl Dispatcher {
         loop {
             tokio::select! {
                 biased;
-                Some(report) = self.reports.recv() => self.on_report(report),
+                Some(report) = self.reports.recv() => {
+                    self.on_report(report);
+                    self.context.metrics.load(self.waiting.len(), self.pace.in_work());
+                }
                 ended = self.tasks.join_next() => match ended {
                     Some(ended) => panicked(ended)?,
                     None => return Ok(()),
