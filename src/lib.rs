@@ -24,6 +24,7 @@
 // The futures of a command are nested in one another, deeper than the compiler's default of 128.
 #![recursion_limit = "256"]
 
+pub mod admin;
 pub mod bench;
 pub mod broker;
 pub mod checkpoint;
@@ -31,6 +32,7 @@ pub mod commands;
 pub mod config;
 pub mod demo;
 pub mod fence;
+pub mod health;
 pub mod lease;
 pub mod ledger;
 pub mod order;

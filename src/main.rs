@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use lastunit::commands::Command;
 use lastunit::config::Settings;
-use lastunit::{broker, config, lease, ledger, telemetry};
+use lastunit::{admin, broker, config, lease, ledger, telemetry};
 
 /// Settings, schema or topology are wrong (`EX_CONFIG`).
 const EXIT_CONFIG: u8 = 78;
@@ -26,13 +26,13 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match run(arguments) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("lastunit: {error:#}");
-            exit_code(&error)
-        }
-    }
+    let file = arguments.config.clone();
+    run(arguments).unwrap_or_else(|error| {
+        let code = exit_code(&error);
+        let format = config::log_format(file.as_deref(), std::env::vars());
+        telemetry::fatal(format, &format!("{error:#}"), code);
+        ExitCode::from(code)
+    })
 }
 
 fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
@@ -42,10 +42,14 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 /// The first cause that says what to do next decides.
-fn exit_code(error: &anyhow::Error) -> ExitCode {
+fn exit_code(error: &anyhow::Error) -> u8 {
     let code = error.chain().find_map(|cause| {
         if cause.is::<config::Error>() {
             return Some(EXIT_CONFIG);
+        }
+        if let Some(error) = cause.downcast_ref::<admin::Error>() {
+            // Whoever has the port may be an older worker that drains.
+            return Some(if error.is_taken() { EXIT_UNAVAILABLE } else { EXIT_CONFIG });
         }
         if let Some(error) = cause.downcast_ref::<ledger::Error>() {
             return match error {
@@ -69,5 +73,5 @@ fn exit_code(error: &anyhow::Error) -> ExitCode {
             None => None,
         }
     });
-    ExitCode::from(code.unwrap_or(1))
+    code.unwrap_or(1)
 }

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::Error;
 use super::caution::Caution;
 use super::command::Command;
 use super::incoming::{Event, Tag};
 use super::session::{End, Session};
+use super::subscription::Subscription;
 use super::topology::Topology;
 use crate::config;
 use crate::retry::Backoff;
@@ -24,6 +25,8 @@ pub struct Consumer {
     pub events: mpsc::UnboundedReceiver<Event>,
     /// Acknowledges and steers.
     pub control: Control,
+    /// How it stands with the broker; closed with it.
+    pub subscription: watch::Receiver<Subscription>,
 }
 
 /// Steers a [`Consumer`] from any task. Cheap to clone; commands are obeyed in the sequence in which they are given.
@@ -42,16 +45,18 @@ impl Consumer {
         let first = Session::open(broker, &topology, 1).await?;
         let (send_event, events) = mpsc::unbounded_channel();
         let (commands, receive_command) = mpsc::unbounded_channel();
+        let (stand, subscription) = watch::channel(Subscription::Up);
         let supervisor = Supervisor {
             settings: broker.clone(),
             topology,
             commands: receive_command,
             events: send_event,
+            stand,
             caution: Caution::default(),
             backoff: Backoff::new(FIRST_DELAY, LONGEST_DELAY),
         };
         tokio::spawn(supervisor.run(first));
-        Ok(Self { events, control: Control { commands } })
+        Ok(Self { events, control: Control { commands }, subscription })
     }
 }
 
@@ -104,6 +109,7 @@ struct Supervisor {
     topology: Topology,
     commands: mpsc::UnboundedReceiver<Command>,
     events: mpsc::UnboundedSender<Event>,
+    stand: watch::Sender<Subscription>,
     caution: Caution,
     backoff: Backoff,
 }
@@ -163,6 +169,12 @@ impl Supervisor {
             }
             End::Lost(cause) => tracing::warn!(session, %cause, "lost the orders queue; connecting again"),
         }
+        self.stand.send_replace(match end {
+            End::Paused => Subscription::Between("paused until database and redis answer"),
+            End::Closed(_) => Subscription::Between("closed"),
+            End::Suspect | End::Unreadable(_) => Subscription::Between("subscribing anew, for one message at a time"),
+            End::Lost(cause) => Subscription::Lost(cause.to_string()),
+        });
         if self.events.send(Event::Lost { session }).is_err() {
             tracing::trace!(session, "nobody listens any more");
         }
@@ -188,10 +200,12 @@ impl Supervisor {
                     opened = &mut opening => match opened {
                         Ok(session) => {
                             tracing::info!(session = session.number, "consuming again");
+                            self.stand.send_replace(Subscription::Up);
                             return Ok(session);
                         }
                         Err(cause) => {
                             tracing::warn!(%cause, "no connection to the orders queue yet");
+                            self.stand.send_replace(Subscription::Lost(cause.to_string()));
                             break;
                         }
                     },

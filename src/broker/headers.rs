@@ -20,8 +20,10 @@ pub(super) const PUBLISH_ID: &str = "lastunit-publish-id";
 const REVISION: &str = "lastunit-revision";
 /// The broker's count of deliveries that nobody settled.
 pub(super) const DELIVERY_COUNT: &str = "x-delivery-count";
-/// W3C trace context.
-pub(super) const TRACE: [&str; 2] = ["traceparent", "tracestate"];
+/// W3C trace context: which span sent it.
+pub(super) const TRACE_PARENT: &str = "traceparent";
+/// W3C trace context: what tracing systems say about it to themselves.
+pub(super) const TRACE_STATE: &str = "tracestate";
 
 const OURS: [&str; 8] = [REASON, DETAIL, ATTEMPTS, DIED_AT, EXCHANGE, ROUTING_KEY, PUBLISH_ID, REVISION];
 

@@ -3,10 +3,7 @@
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable};
 
-use super::headers;
-
-/// The longest trace header that is carried on, bytes: W3C asks for 512 at least.
-const MAX_TRACE_BYTES: usize = 1024;
+use super::{headers, trace};
 
 /// Names a delivery for its acknowledgement: tags of an ended session mean nothing.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -69,6 +66,12 @@ impl Delivery {
         }
     }
 
+    /// The AMQP `message_id`: advisory, of the sender's making.
+    #[must_use]
+    pub fn message_id(&self) -> Option<&str> {
+        self.properties.message_id().as_ref().map(|id| id.as_str())
+    }
+
     pub(super) fn new(session: u64, message: lapin::message::Delivery) -> Self {
         let properties = message.properties;
         let attempts = header(&properties, headers::ATTEMPTS).map_or(0, headers::as_count);
@@ -97,12 +100,15 @@ impl Delivery {
         }
     }
 
-    /// The W3C trace context that came with it.
+    /// The W3C trace context that came with it, if it is one.
     pub(super) fn trace_context(&self) -> impl Iterator<Item = (&'static str, &AMQPValue)> {
-        headers::TRACE.into_iter().filter_map(|name| {
+        let valid = |name, is_valid: fn(&str) -> bool| {
             let value = header(&self.properties, name)?;
-            headers::as_text(value).is_some_and(|text| text.len() <= MAX_TRACE_BYTES).then_some((name, value))
-        })
+            headers::as_text(value).is_some_and(is_valid).then_some((name, value))
+        };
+        let parent = valid(headers::TRACE_PARENT, trace::is_parent);
+        let state = parent.and_then(|_| valid(headers::TRACE_STATE, trace::is_state));
+        parent.into_iter().chain(state)
     }
 
     pub(super) fn headers(&self) -> Option<&FieldTable> {

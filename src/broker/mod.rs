@@ -8,8 +8,8 @@
 //! | --- | --- |
 //! | `names`, `topology`, `inspector` | what exists on the broker, and whether it is as it should be |
 //! | `connection` | opening connections, time limits, what an error means for the caller |
-//! | `incoming`, `outgoing`, `headers`, `detail` | messages, and what may be kept of a foreign one |
-//! | `consumer`, `command`, `session`, `acks`, `caution` | consuming for ever, one channel's life, acknowledging in bulk, killers |
+//! | `incoming`, `outgoing`, `headers`, `detail`, `trace` | messages, and what may be kept of a foreign one |
+//! | `consumer`, `subscription`, `command`, `session`, `acks`, `caution` | consuming for ever, one channel's life, acknowledging in bulk, killers |
 //! | `publisher`, `channels` | confirmed batches |
 //! | `client` | what senders and onlookers need: commands, the demo, tests |
 
@@ -28,13 +28,16 @@ mod names;
 mod outgoing;
 mod publisher;
 mod session;
+mod subscription;
 pub mod topology;
+mod trace;
 
 pub use consumer::{Consumer, Control};
 pub use incoming::{Delivery, Event, Tag};
 pub use names::{DeadQueue, Names};
 pub use outgoing::Outgoing;
 pub use publisher::Publisher;
+pub use subscription::Subscription;
 
 /// Why the broker could not do it.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -2,14 +2,17 @@
 
 use std::future::Future;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
 use super::services;
-use crate::config::Settings;
-use crate::worker;
+use crate::config::{self, Settings};
+use crate::health::Health;
+use crate::telemetry::Metrics;
+use crate::{admin, worker};
 
 /// Takes orders from the queue and decides them, until SIGTERM or SIGINT.
 #[derive(Debug, clap::Args)]
@@ -22,10 +25,14 @@ pub struct Args {
 /// Opens everything, works, drains.
 ///
 /// # Errors
-/// A service that does not answer in time, a schema or a topology that differs, an unfinished drain.
+/// An address for health and metrics that cannot be had, a service that does not answer in time, a schema or a topology that differs, an unfinished drain.
 pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
     let shutdown = shutdown_signal().context("cannot listen for signals")?;
     let holder = args.name.unwrap_or_else(default_name);
+    let (health, metrics) = (Arc::<Health>::default(), Arc::<Metrics>::default());
+    if let Some(address) = settings.admin.address().map_err(|fault| config::Error::Invalid(vec![fault]))? {
+        tokio::spawn(admin::listen(address, Arc::clone(&health), Arc::clone(&metrics)).await?);
+    }
     let ledger = services::ledger(&settings).await?;
     let leases = services::leases(&settings, &holder).await?;
     let publisher = services::publisher(&settings).await?;
@@ -37,7 +44,7 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
         queue = format!("{}.orders", settings.broker.name_prefix),
         "the worker starts"
     );
-    let parts = worker::Parts { settings, ledger, leases, publisher, holder };
+    let parts = worker::Parts { settings, ledger, leases, publisher, holder, health, metrics };
     worker::run(parts, shutdown).await?;
     info!("the worker has finished");
     Ok(ExitCode::SUCCESS)

@@ -3,6 +3,7 @@
 //! [`Settings::load`] is the only way in. `config/default.toml` documents every key.
 
 mod address;
+mod listen;
 mod validate;
 
 use std::collections::HashMap;
@@ -186,7 +187,7 @@ pub struct Order {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Admin {
-    /// Address of the HTTP listener; empty: off.
+    /// Address of the HTTP listener, see [`Admin::address`]; empty: off.
     pub listen: String,
 }
 
@@ -248,22 +249,33 @@ impl Settings {
     /// # Errors
     /// Any [`Error`]: nothing has been opened yet.
     pub fn load(file: Option<&Path>, env: impl IntoIterator<Item = (String, String)>) -> Result<Self, Error> {
-        let env: HashMap<String, String> = env.into_iter().collect();
-        let mut layers =
-            config::Config::builder().add_source(config::File::from_str(DEFAULT, config::FileFormat::Toml));
-        let named = env.get("LASTUNIT_ENV").filter(|name| !name.is_empty());
-        if let Some(path) = file.map(Path::to_owned).or(named.map(|name| format!("config/{name}.toml").into())) {
-            layers = layers.add_source(config::File::from(path).format(config::FileFormat::Toml));
-        }
-        let variables = config::Environment::with_prefix("LASTUNIT")
-            .prefix_separator("__")
-            .separator("__")
-            .try_parsing(true)
-            .source(Some(read_secrets(env)?));
-        let settings: Self = layers.add_source(variables).build()?.try_deserialize()?;
+        let settings: Self = layers(file, env)?.try_deserialize()?;
         settings.validate()?;
         Ok(settings)
     }
+}
+
+/// The form of log lines, from the same layers, whatever else is wrong with them: a program that cannot use its settings
+/// says so in that form.
+#[must_use]
+pub fn log_format(file: Option<&Path>, env: impl IntoIterator<Item = (String, String)>) -> LogFormat {
+    let format = layers(file, env).ok().and_then(|layers| layers.get("log.format").ok());
+    format.unwrap_or(LogFormat::Pretty)
+}
+
+fn layers(file: Option<&Path>, env: impl IntoIterator<Item = (String, String)>) -> Result<config::Config, Error> {
+    let env: HashMap<String, String> = env.into_iter().collect();
+    let mut layers = config::Config::builder().add_source(config::File::from_str(DEFAULT, config::FileFormat::Toml));
+    let named = env.get("LASTUNIT_ENV").filter(|name| !name.is_empty());
+    if let Some(path) = file.map(Path::to_owned).or(named.map(|name| format!("config/{name}.toml").into())) {
+        layers = layers.add_source(config::File::from(path).format(config::FileFormat::Toml));
+    }
+    let variables = config::Environment::with_prefix("LASTUNIT")
+        .prefix_separator("__")
+        .separator("__")
+        .try_parsing(true)
+        .source(Some(read_secrets(env)?));
+    Ok(layers.add_source(variables).build()?)
 }
 
 impl From<config::ConfigError> for Error {

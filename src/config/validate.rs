@@ -61,10 +61,7 @@ impl Settings {
                 "broker.name_prefix is {prefix:?}: it must be 1 to 100 of A-Z a-z 0-9 - _ . and not begin with amq."
             ),
         );
-        check(
-            self.admin.listen.is_empty(),
-            "admin.listen is set, but this version serves no health or metrics yet: leave it empty".into(),
-        );
+        problems.extend(self.admin.address().err());
     }
 
     fn validate_times(&self, problems: &mut Vec<String>) {

@@ -118,6 +118,10 @@ pub enum InvalidCode {
 }
 
 impl InvalidCode {
+    /// All codes, in the sequence of their declaration.
+    pub const ALL: [Self; 6] =
+        [Self::Json, Self::Encoding, Self::TooLarge, Self::Order, Self::ConflictingDuplicate, Self::UnsupportedType];
+
     /// The code as it stands in routing keys and headers.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -19,6 +19,7 @@ use crate::ledger::{self, Batch, Commit, NewDecision, Recorded, Refusal, Snapsho
 use crate::order::{InvalidCode, Malformed, Order, OrderId, Sku};
 use crate::outcome::{Decided, Failure, Settlement};
 use crate::plan::{StockRow, plan};
+use crate::telemetry::Stage;
 
 /// Plans that were overtaken before they could be committed, one after the other, before the batch steps back.
 const MAX_OVERTAKEN: u32 = 10;
@@ -42,6 +43,7 @@ pub struct Outcome {
 
 /// Decides the orders of a batch as far as it can.
 pub async fn decide(context: &Context, mut jobs: Vec<Job>, requests: Vec<Request>) -> Outcome {
+    context.metrics.batch(jobs.len());
     if context.duplicates.are_likely() {
         jobs.iter_mut().for_each(|job| job.look_up = true);
     }
@@ -107,7 +109,7 @@ impl<'a> Work<'a> {
     /// Orders that may have been decided before are settled from their decision: no lease is needed for that.
     async fn look_up(&mut self) -> Result<(), Trouble> {
         let ids: Vec<OrderId> = self.open.iter().filter(|job| job.look_up).map(|job| job.order.id.clone()).collect();
-        match self.context.ledger.read(&[], &ids).await {
+        match self.context.metrics.timed(Stage::LookUp, self.context.ledger.read(&[], &ids)).await {
             Ok(snapshot) => self.settle_recorded(&snapshot.recorded),
             Err(ledger::Error::Failed(detail)) => {
                 warn!(detail, "decisions cannot be read; they are read one by one");
@@ -145,7 +147,7 @@ impl<'a> Work<'a> {
         for request in &mut requests {
             request.previous = self.outcome.leases.get(&request.sku).copied().or(request.previous);
         }
-        let grants = leasing::take(self.context, &requests).await?;
+        let grants = self.context.metrics.timed(Stage::Lease, leasing::take(self.context, &requests)).await?;
         reach(&self.context.holder, Point::AfterLease).await;
         self.outcome.leases.extend(grants.tokens.keys().map(|sku| (sku.clone(), grants.attempt)));
         let lacking = |sku: &Sku| !grants.tokens.contains_key(sku) && !grants.missing.contains(sku);
@@ -164,7 +166,8 @@ impl<'a> Work<'a> {
         let Some(grants) = &self.grants else { return Ok(Step::Progress) };
         let share = self.share.min(self.open.len());
         // Nobody reads whether a new order was decided before: the insert tells, and it hardly ever was.
-        let snapshot = match self.context.ledger.read(&granted_skus(&self.open[..share], grants), &[]).await {
+        let skus = granted_skus(&self.open[..share], grants);
+        let snapshot = match self.context.metrics.timed(Stage::Read, self.context.ledger.read(&skus, &[])).await {
             Err(ledger::Error::Failed(detail)) => return Ok(Step::Refused(detail)),
             answer => answer?,
         };
@@ -175,8 +178,9 @@ impl<'a> Work<'a> {
             return Ok(Step::Overtaken);
         }
         reach(&self.context.holder, Point::BeforeCommit).await;
-        match self.context.ledger.commit(batch).await {
+        match self.context.metrics.timed(Stage::Commit, self.context.ledger.commit(batch)).await {
             Ok(Commit::Committed) => {
+                self.context.metrics.decided(planned.values().map(|decided| decided.rejected));
                 reach(&self.context.holder, Point::AfterCommit).await;
                 if answer_is_lost(&self.context.holder, Point::AfterCommit) {
                     return Err(ledger::Error::Unavailable("the answer to a commit was lost".into()).into());
@@ -197,12 +201,14 @@ impl<'a> Work<'a> {
 
     /// Settles the open orders that have a decision.
     fn settle_recorded(&mut self, recorded: &HashMap<OrderId, Recorded>) {
+        let first = self.outcome.settled.len();
         let settled = self.open.extract_if(.., |job| recorded.contains_key(&job.order.id));
         let settled = settled.filter_map(|job| {
             let settlement = settlement_of(&job.order, recorded.get(&job.order.id)?);
             Some(Settled { delivery: job.delivery, settlement })
         });
         self.outcome.settled.extend(settled);
+        self.context.metrics.repeated(self.outcome.settled[first..].iter().map(|settled| &settled.settlement));
     }
 
     /// Plans the first `share` open orders: the transaction, and each order's place in `open` with its decision.
@@ -261,6 +267,7 @@ impl<'a> Work<'a> {
         if stale.is_empty() {
             return Step::Overtaken;
         }
+        self.context.metrics.refused(stale.len());
         for (sku, row) in &stale {
             let token = self.grants.as_mut().and_then(|grants| grants.tokens.remove(*sku));
             let token = token.map(|token| token.to_string());

@@ -1,11 +1,14 @@
 //! What every part of a worker has in hand.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::broker::{Control, Names, Publisher, Tag};
 use crate::config::Settings;
+use crate::health::Health;
 use crate::lease::{self, Leases};
 use crate::ledger::{self, Ledger};
+use crate::telemetry::Metrics;
 
 /// The worker's connections and settings, shared by its tasks.
 #[derive(Debug)]
@@ -24,6 +27,10 @@ pub struct Context {
     pub control: Control,
     /// This worker's name, in leases and logs.
     pub holder: String,
+    /// What it tells about itself.
+    pub health: Arc<Health>,
+    /// What it counts and measures.
+    pub metrics: Arc<Metrics>,
     /// How senders behave.
     pub duplicates: Duplicates,
     /// Sessions up to this one have ended: their deliveries come again.
@@ -34,7 +41,7 @@ impl Context {
     /// Puts the parts together.
     #[must_use]
     pub fn new(parts: super::Parts, control: Control) -> Self {
-        let super::Parts { settings, ledger, leases, publisher, holder } = parts;
+        let super::Parts { settings, ledger, leases, publisher, holder, health, metrics } = parts;
         let names = Names::new(&settings.broker.name_prefix);
         Self {
             settings,
@@ -44,6 +51,8 @@ impl Context {
             publisher,
             control,
             holder,
+            health,
+            metrics,
             duplicates: Duplicates::default(),
             ended_session: AtomicU64::new(0),
         }

@@ -11,14 +11,16 @@ use tracing::{error, info, warn};
 
 use super::batch::{self, Outcome};
 use super::context::{Context, Trouble};
-use super::intake::Intake;
+use super::idle::Idle;
+use super::intake::{self, Intake};
 use super::outage::{Action, Outage};
 use super::pace::{Pace, Ticket};
 use super::settle::{Settled, settle};
 use super::waiting::{BatchLimits, Job, Overdue, Waiting};
-use super::{Error, Parts, overdue};
+use super::{Error, Parts, overdue, standing};
 use crate::broker::{Consumer, Event};
 use crate::checkpoint::{Point, reach};
+use crate::health::Phase;
 use crate::lease::{Attempt, Request};
 use crate::order::Sku;
 
@@ -37,6 +39,7 @@ pub struct Dispatcher {
     reports: mpsc::UnboundedReceiver<Report>,
     reporter: mpsc::UnboundedSender<Report>,
     outage: Option<Outage>,
+    idle: Idle,
     draining: bool,
 }
 
@@ -59,7 +62,7 @@ impl Dispatcher {
         let pace = Pace::new(settings.batch.max_in_flight);
         let (reporter, reports) = mpsc::unbounded_channel();
         Self {
-            intake: Intake::new(settings),
+            intake: Intake::new(settings, Arc::clone(&context.metrics)),
             waiting: Waiting::new(limits, settings.lease.wait_ms.duration()),
             context,
             consumer,
@@ -68,6 +71,7 @@ impl Dispatcher {
             reports,
             reporter,
             outage: None,
+            idle: Idle::new(Instant::now()),
             draining: false,
         }
     }
@@ -77,7 +81,7 @@ impl Dispatcher {
         tokio::pin!(shutdown);
         let mut events = Vec::with_capacity(INTAKE);
         let ended = loop {
-            let alarm = self.next_alarm();
+            let alarm = self.context.health.turned(self.next_alarm());
             tokio::select! {
                 () = &mut shutdown => break Ok(()),
                 count = self.consumer.events.recv_many(&mut events, INTAKE) => {
@@ -88,9 +92,10 @@ impl Dispatcher {
                 }
                 Some(report) = self.reports.recv() => self.on_report(report),
                 Some(ended) = self.tasks.join_next() => if let Err(error) = panicked(ended) { break Err(error) },
-                () = sleep_until(alarm) => {}
+                () = tokio::time::sleep_until(alarm.into()) => {}
             }
             self.advance(Instant::now());
+            self.context.metrics.load(self.waiting.len(), self.pace.in_work());
         };
         let drained = self.drain().await;
         ended.and(drained)
@@ -113,7 +118,7 @@ impl Dispatcher {
             }
         }
         if !malformed.is_empty() {
-            warn!(messages = malformed.len(), "messages that are not orders go to the dead letters");
+            intake::report_malformed(&malformed);
             self.spawn_settle(malformed);
         }
     }
@@ -129,12 +134,7 @@ impl Dispatcher {
                 self.put_back(vec![job], now);
                 self.on_trouble(trouble, now);
             }
-            Report::Probed(Ok(())) => self.try_again(now),
-            Report::Probed(Err(_)) => {
-                if let Some(outage) = &mut self.outage {
-                    outage.still_away(now);
-                }
-            }
+            Report::Probed(answer) => self.on_probed(answer, now),
         }
     }
 
@@ -143,6 +143,7 @@ impl Dispatcher {
         let Outcome { settled: _, back, contests, mut leases, trouble } = outcome;
         let had = skus.iter().filter(|sku| !contests.contains_key(*sku));
         self.waiting.free(had.map(|sku| (sku.clone(), leases.remove(sku))), now);
+        self.context.metrics.waited(self.waiting.take_waits());
         self.waiting.contest(contests, now);
         self.put_back(back, now);
         match trouble {
@@ -164,6 +165,7 @@ impl Dispatcher {
 
     /// One log line per outage, however many batches meet it.
     fn on_trouble(&mut self, trouble: Trouble, now: Instant) {
+        standing::service_fails(&self.context.health, &trouble);
         match &mut self.outage {
             None => {
                 error!(error = %trouble, "a service is away; no order is taken on until it answers");
@@ -174,15 +176,38 @@ impl Dispatcher {
         }
     }
 
+    /// The services were asked whether they work.
+    fn on_probed(&mut self, answer: Result<(), Trouble>, now: Instant) {
+        self.idle.answered(now);
+        let quiet = self.is_quiet();
+        match (answer, &mut self.outage) {
+            // Nothing came that could be tried, and they have answered once more.
+            (Ok(()), Some(outage)) if outage.on_trial() && quiet => self.end_outage(now),
+            (Ok(()), _) => self.try_again(now),
+            (Err(trouble), None) => self.on_trouble(trouble, now),
+            (Err(trouble), Some(outage)) => {
+                outage.still_away(now);
+                standing::service_fails(&self.context.health, &trouble);
+            }
+        }
+    }
+
+    /// Whether there is nothing from which to learn how the services are.
+    fn is_quiet(&self) -> bool {
+        let idle = self.waiting.is_empty() && self.pace.in_work() == 0;
+        idle && !self.draining && self.outage.as_ref().is_none_or(Outage::on_trial)
+    }
+
     fn try_again(&mut self, now: Instant) {
         if self.outage.as_mut().is_some_and(|outage| outage.answered(now)) {
             self.context.control.resume();
         }
     }
 
-    /// A batch went through.
+    /// A batch went through, or a worker without work has asked twice.
     fn end_outage(&mut self, now: Instant) {
         if let Some(outage) = self.outage.take_if(|outage| outage.on_trial()) {
+            standing::services_work(&self.context.health);
             info!(seconds = outage.lasted(now).as_secs_f64(), "all services work again; going on");
         }
     }
@@ -190,6 +215,9 @@ impl Dispatcher {
     /// Does whatever can be done now.
     fn advance(&mut self, now: Instant) {
         self.waiting.tick(now);
+        if self.idle.due(self.is_quiet(), now) {
+            self.spawn_probe();
+        }
         while let Some(action) = self.outage.as_mut().and_then(|outage| outage.due(now)) {
             match action {
                 Action::Probe => self.spawn_probe(),
@@ -263,12 +291,15 @@ impl Dispatcher {
 
     fn spawn_probe(&mut self) {
         let (context, reporter) = (self.context.clone(), self.reporter.clone());
-        self.tasks.spawn(async move { report(&reporter, Report::Probed(probe(&context).await)) });
+        // A database that was away may come back as another one. While it is there its schema may be ahead of this worker.
+        let may_differ = self.outage.is_some();
+        self.tasks.spawn(async move { report(&reporter, Report::Probed(probe(&context, may_differ).await)) });
     }
 
     /// Takes nothing new, waits for what is in flight, and gives the rest back.
     async fn drain(mut self) -> Result<(), Error> {
         self.draining = true;
+        self.context.health.lock().enter(Phase::Draining);
         let grace = self.context.settings.shutdown.grace_ms.duration();
         info!(batches = self.pace.in_work(), waiting = self.waiting.len(), "finishing what is in flight");
         let finished = tokio::time::timeout(grace, self.finish()).await;
@@ -286,7 +317,10 @@ impl Dispatcher {
         loop {
             tokio::select! {
                 biased;
-                Some(report) = self.reports.recv() => self.on_report(report),
+                Some(report) = self.reports.recv() => {
+                    self.on_report(report);
+                    self.context.metrics.load(self.waiting.len(), self.pace.in_work());
+                }
                 ended = self.tasks.join_next() => match ended {
                     Some(ended) => panicked(ended)?,
                     None => return Ok(()),
@@ -305,8 +339,10 @@ async fn release(context: &Context, attempt: Attempt, skus: &[Sku]) {
 }
 
 /// Asks both services to write something that changes nothing: reading works on a full or read-only server, too.
-async fn probe(context: &Context) -> Result<(), Trouble> {
-    context.ledger.verify_schema().await?;
+async fn probe(context: &Context, may_differ: bool) -> Result<(), Trouble> {
+    if may_differ {
+        context.ledger.verify_schema().await?;
+    }
     context.ledger.probe().await?;
     context.leases.ping().await?;
     Ok(())
@@ -323,12 +359,5 @@ fn panicked(ended: Result<(), JoinError>) -> Result<(), Error> {
     match ended {
         Err(error) if error.is_panic() => Err(Error::Panicked(error.to_string())),
         Ok(()) | Err(_) => Ok(()),
-    }
-}
-
-async fn sleep_until(alarm: Option<Instant>) {
-    match alarm {
-        Some(at) => tokio::time::sleep_until(at.into()).await,
-        None => std::future::pending().await,
     }
 }

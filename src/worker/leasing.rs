@@ -125,7 +125,7 @@ async fn recover(context: &Context, unknown: &Unknown, grants: &mut Grants) -> R
             }
         }
     }
-    log_recovery(&seeds, unknown);
+    report_recovery(context, &seeds, unknown);
     reach(&context.holder, Point::BeforeSeed).await;
     // Whether it arrived or not, it is never sent again: the next acquire tells, and recovers with the next epoch. But not
     // at once: a server that refuses seeds would use up an epoch with each.
@@ -136,11 +136,12 @@ async fn recover(context: &Context, unknown: &Unknown, grants: &mut Grants) -> R
 }
 
 /// One line per recovery and cause, however many SKUs it covers.
-fn log_recovery(seeds: &[Seed], unknown: &Unknown) {
+fn report_recovery(context: &Context, seeds: &[Seed], unknown: &Unknown) {
     for cause in [Cause::Missing, Cause::Incarnation, Cause::Behind] {
         let mut recovered = seeds.iter().filter(|seed| unknown.get(&seed.sku).is_some_and(|(_, why)| *why == cause));
         let Some(first) = recovered.next() else { continue };
         let count = 1 + recovered.count();
+        context.metrics.recovered(cause, count);
         let why = match cause {
             Cause::Missing => "redis has no counter (first use, flush, eviction or expiry)",
             Cause::Incarnation => "redis was restarted or failed over",

@@ -8,22 +8,27 @@ mod batch;
 mod context;
 mod decision;
 mod dispatch;
+mod idle;
 mod intake;
 mod leasing;
 mod outage;
 mod overdue;
 mod pace;
 mod settle;
+mod standing;
 pub mod waiting;
 
 use std::future::Future;
+use std::sync::Arc;
 
 pub use context::Trouble;
 
 use crate::broker::{self, Consumer, Publisher};
 use crate::config::Settings;
+use crate::health::Health;
 use crate::lease::Leases;
 use crate::ledger::Ledger;
+use crate::telemetry::Metrics;
 
 /// What a worker is made of: settings and open connections.
 #[derive(Debug)]
@@ -38,6 +43,10 @@ pub struct Parts {
     pub publisher: Publisher,
     /// This worker's name, in leases and logs.
     pub holder: String,
+    /// What it tells about itself.
+    pub health: Arc<Health>,
+    /// What it counts and measures.
+    pub metrics: Arc<Metrics>,
 }
 
 /// Why a worker ended other than by its shutdown.
@@ -60,5 +69,6 @@ pub enum Error {
 /// See [`Error`].
 pub async fn run(parts: Parts, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
     let consumer = Consumer::start(&parts.settings.broker, &parts.settings.retry).await?;
+    standing::begin(&parts.health, consumer.subscription.clone());
     dispatch::Dispatcher::new(parts, consumer).run(shutdown).await
 }

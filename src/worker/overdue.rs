@@ -59,6 +59,7 @@ async fn reject(context: &Context, job: &Job, cause: Contest) -> Result<Settleme
         stock: std::collections::BTreeMap::new(),
     };
     if context.ledger.commit(batch).await? == Commit::Committed {
+        context.metrics.decided(std::iter::once(Some(reason)));
         info!(order = %order.id, reason = reason.as_str(), attempts = job.delivery.attempts, "gave up on an order");
         return Ok(Settlement::Decided(decided));
     }

@@ -10,6 +10,7 @@ use crate::broker::{self, Delivery, Outgoing, Tag};
 use crate::checkpoint::{Point, reach};
 use crate::outcome::{Message, Settlement};
 use crate::retry::Backoff;
+use crate::telemetry::{Ended, Stage};
 
 /// A message and how it ends.
 #[derive(Debug)]
@@ -23,6 +24,7 @@ pub struct Settled {
 /// What must be confirmed before a delivery may be acknowledged.
 struct Open {
     tag: Tag,
+    ended: Ended,
     messages: Vec<Outgoing>,
 }
 
@@ -34,17 +36,21 @@ pub async fn settle(context: &Context, settled: Vec<Settled>) {
     reach(&context.holder, Point::BeforeSettle).await;
     let mut open: Vec<Open> = settled.into_iter().map(|settled| publishable(context, settled)).collect();
     let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
+    let mut _unpublished;
     loop {
         let failure = publish(context, &mut open).await;
         let (done, rest): (Vec<Open>, Vec<Open>) = open.into_iter().partition(|open| open.messages.is_empty());
         reach(&context.holder, Point::BeforeAck).await;
         if !done.is_empty() {
+            context.metrics.ended(done.iter().map(|open| open.ended));
             context.control.ack(done.into_iter().map(|open| open.tag).collect());
             reach(&context.holder, Point::AfterAck).await;
         }
         open = rest;
         let Some(error) = failure else { return };
         warn!(%error, messages = open.len(), "outcomes could not be published; nothing is acknowledged, trying again");
+        context.metrics.not_published();
+        _unpublished = context.health.cannot_publish(&error);
         backoff.wait().await;
         open.retain(|open| context.is_live(open.tag));
         if open.is_empty() {
@@ -59,7 +65,7 @@ async fn publish(context: &Context, open: &mut [Open]) -> Option<broker::Error> 
         .zip(open.iter_mut())
         .flat_map(|(owner, open)| std::mem::take(&mut open.messages).into_iter().map(move |message| (owner, message)))
         .unzip();
-    let results = context.publisher.publish(&messages).await;
+    let results = context.metrics.timed(Stage::Publish, context.publisher.publish(&messages)).await;
     let mut failure = None;
     for ((owner, message), result) in owners.into_iter().zip(messages).zip(results) {
         if let Err(error) = result {
@@ -79,5 +85,6 @@ fn publishable(context: &Context, settled: Settled) -> Open {
         Message::DeadLetter { reason, detail } => Outgoing::dead_letter(names, &reason, &detail, &delivery),
         Message::Retry { delay_ms } => Outgoing::retry(names, delay_ms, &delivery),
     };
-    Open { tag: delivery.tag, messages: settlement.messages().into_iter().map(address).collect() }
+    let ended = Ended::from(&settlement);
+    Open { tag: delivery.tag, ended, messages: settlement.messages().into_iter().map(address).collect() }
 }

@@ -85,6 +85,8 @@ pub struct Waiting {
     ready: Ready,
     /// Contested lanes by the time of their next try.
     alarms: BTreeSet<(Instant, Sku)>,
+    /// How long SKUs were contested before they could be had, since this was last asked.
+    waits: Vec<Duration>,
 }
 
 /// The orders that can start, by arrival.
@@ -159,7 +161,13 @@ impl Waiting {
             lanes: HashMap::new(),
             ready: Ready::default(),
             alarms: BTreeSet::new(),
+            waits: Vec::new(),
         }
+    }
+
+    /// How long SKUs were contested before they could be had, since this was last asked.
+    pub fn take_waits(&mut self) -> impl Iterator<Item = Duration> {
+        self.waits.drain(..)
     }
 
     /// How many orders wait.
@@ -266,7 +274,8 @@ impl Waiting {
     pub fn free(&mut self, skus: impl IntoIterator<Item = (Sku, Option<Attempt>)>, now: Instant) {
         for (sku, kept) in skus {
             let Some(lane) = self.lanes.get_mut(&sku) else { continue };
-            (lane.state, lane.kept, lane.contested) = (LaneState::Free, kept, None);
+            self.waits.extend(lane.contested.take().map(|contested| now.saturating_duration_since(contested.since)));
+            (lane.state, lane.kept) = (LaneState::Free, kept);
             // Committed with a token above it, or never asked for: either way the floor has served.
             lane.floor = FenceToken::ZERO;
             let turn_is_over = lane.kept_since.is_some_and(|since| now.saturating_duration_since(since) >= KEEP_FOR);

@@ -1,5 +1,7 @@
 //! Workers inside of the test's own process, where they can be held.
 
+use std::sync::Arc;
+
 use lastunit::broker::Publisher;
 use lastunit::config::Settings;
 use lastunit::lease::Leases;
@@ -25,6 +27,8 @@ impl Worker {
             leases: Leases::connect(&settings.redis, &settings.lease, &name).await.expect("redis"),
             publisher: Publisher::connect(&settings.broker).await.expect("the broker"),
             holder: name.clone(),
+            health: Arc::default(),
+            metrics: Arc::default(),
             settings,
         };
         let (stop, stopped) = oneshot::channel();

@@ -1,8 +1,15 @@
-//! Logs: set up once, names in one place.
+//! Logs and metrics: set up once, names in one place.
+
+mod fatal;
+mod metrics;
+mod registering;
 
 use std::io::IsTerminal as _;
 
 use tracing_subscriber::EnvFilter;
+
+pub use fatal::fatal;
+pub use metrics::{Ended, METRICS_TYPE, Metrics, Stage};
 
 use crate::config::{Log, LogFormat};
 
