@@ -20,6 +20,8 @@ pub(super) const PUBLISH_ID: &str = "lastunit-publish-id";
 const REVISION: &str = "lastunit-revision";
 /// The broker's count of deliveries that nobody settled.
 pub(super) const DELIVERY_COUNT: &str = "x-delivery-count";
+/// The broker's account of the queues in which a message died, the newest first.
+pub(super) const DEATHS: &str = "x-death";
 /// W3C trace context.
 pub(super) const TRACE: [&str; 2] = ["traceparent", "tracestate"];
 
