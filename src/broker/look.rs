@@ -14,8 +14,8 @@ use super::{Error, headers};
 /// A pause after which the broker is asked whether anything is left.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The first messages of a queue, at most so many. Closes the channel; everything is back in the queue then. A subscription
-/// with a prefetch brings thousands in the time in which the broker answers a dozen single requests.
+/// The first messages of a queue, at most so many. Closes the channel; everything is back in the queue then. By subscription,
+/// because a quorum queue takes milliseconds for each single request: thousands of messages take a fraction of a second.
 pub(super) async fn look(channel: &Channel, queue: &str, most: u16, limit: Duration) -> Result<Vec<Delivery>, Error> {
     let mut messages = Vec::new();
     // A prefetch of 0 would mean all of them.
