@@ -13,7 +13,10 @@ endif
 # where a test can hold a worker.
 CHECKED := --workspace --features lastunit/checkpoints --locked
 
-.PHONY: help demo test lint docs advisories build
+# Inputs of `make fuzz`.
+RUNS ?= 1000000
+
+.PHONY: help demo test lint docs advisories build benches fuzz
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -43,3 +46,12 @@ advisories: ## Known advisories and licences of the dependencies, where cargo-de
 
 test: lint docs advisories ## Everything that must hold before a change lands; the same as CI
 	$(SERVICES) rabbitmq redis postgres mariadb -- $(CARGO) test $(CHECKED) --no-fail-fast
+
+benches: ## Planner and parser by themselves (the whole worker: lastunit bench)
+	$(CARGO) bench --locked --bench parser --bench planner
+
+# The sanitizer's flags are not stable yet, so a stable compiler has to be told that it may.
+fuzz: ## The parser on RUNS generated inputs (a million): no panic, no hang, and the same reading as a plain reader's
+	@command -v cargo-fuzz >/dev/null || { echo "make fuzz needs cargo-fuzz and a C++ compiler: cargo install cargo-fuzz --locked" >&2; exit 1; }
+	@mkdir -p fuzz/corpus/order
+	cd fuzz && RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run order corpus/order seeds -- -runs=$(RUNS) -timeout=10 -max_len=4096 -dict=order.dict -print_final_stats=1

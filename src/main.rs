@@ -36,9 +36,15 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let settings = Settings::load(arguments.config.as_deref(), std::env::vars())?;
+    let env = std::env::vars_os();
+    let env = env.map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
+    let settings = Settings::load(arguments.config.as_deref(), env)?;
     telemetry::init(&settings.log).map_err(|fault| config::Error::Invalid(vec![fault]))?;
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(arguments.command.run(settings))
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let done = runtime.block_on(arguments.command.run(settings));
+    // Somebody who is asked for input may never answer: nothing is waited for any more.
+    runtime.shutdown_background();
+    done
 }
 
 /// The first cause that says what to do next decides.
@@ -53,7 +59,7 @@ fn exit_code(error: &anyhow::Error) -> u8 {
         }
         if let Some(error) = cause.downcast_ref::<ledger::Error>() {
             return match error {
-                ledger::Error::Schema(_) => Some(EXIT_CONFIG),
+                ledger::Error::Schema(_) | ledger::Error::Denied(_) => Some(EXIT_CONFIG),
                 ledger::Error::Unavailable(_) => Some(EXIT_UNAVAILABLE),
                 ledger::Error::Failed(_) => None,
             };
@@ -61,9 +67,10 @@ fn exit_code(error: &anyhow::Error) -> u8 {
         if let Some(error) = cause.downcast_ref::<broker::Error>() {
             return match error {
                 // What it refuses (a password, a virtual host, a queue that is not there) is in the settings or the topology.
-                broker::Error::Topology(_) | broker::Error::Refused(_) => Some(EXIT_CONFIG),
+                broker::Error::Topology(_) | broker::Error::Refused(_) | broker::Error::Returned(_) => {
+                    Some(EXIT_CONFIG)
+                }
                 broker::Error::Unavailable(_) => Some(EXIT_UNAVAILABLE),
-                broker::Error::Returned(_) => None,
             };
         }
         match cause.downcast_ref::<lease::Error>() {

@@ -1,14 +1,16 @@
 //! What senders and onlookers need: publishing orders, counting, looking at dead letters, listening to an exchange.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use futures_util::{Stream, StreamExt};
-use lapin::options::{
-    BasicConsumeOptions, BasicGetOptions, BasicNackOptions, QueueBindOptions, QueueDeclareOptions, QueuePurgeOptions,
-};
+use lapin::options::{BasicConsumeOptions, QueueBindOptions, QueueDeclareOptions, QueuePurgeOptions};
 use lapin::types::FieldTable;
 use lapin::{BasicProperties, Channel, Connection, Queue};
 use serde::Serialize;
+use serde::ser::SerializeMap as _;
 
 use super::connection::{self, within};
+use super::look::look;
 use super::names::{DeadQueue, Names};
 use super::outgoing::Outgoing;
 use super::publisher::Publisher;
@@ -51,6 +53,9 @@ pub struct Observer {
     settings: config::Broker,
 }
 
+/// The most dead letters that can be looked at in one go: what a prefetch can be.
+pub const MOST_LETTERS: u16 = u16::MAX;
+
 /// A dead letter as it lies in its queue.
 #[derive(Clone, Debug, Serialize)]
 pub struct DeadLetter {
@@ -68,10 +73,10 @@ pub struct DeadLetter {
     pub publish_id: Option<String>,
     /// The properties but for the headers.
     pub properties: serde_json::Value,
-    /// The headers.
+    /// The headers, but for the broker's count of looks at it in this queue.
     pub headers: serde_json::Value,
-    /// The body as it came in.
-    #[serde(serialize_with = "as_text")]
+    /// The body as it came in. As JSON: `body`, null when it is no text, and `body_base64`.
+    #[serde(flatten, serialize_with = "as_text_and_bytes")]
     pub body: Vec<u8>,
 }
 
@@ -88,7 +93,7 @@ impl Observer {
     /// How many messages wait in a queue, those in work not counted.
     ///
     /// # Errors
-    /// [`Error::Refused`] when there is no such queue.
+    /// [`Error::Topology`] when there is no such queue.
     pub async fn count(&self, queue: &str) -> Result<u64, Error> {
         Ok(self.look_at(queue).await?.message_count().into())
     }
@@ -96,7 +101,7 @@ impl Observer {
     /// How many consumers a queue has.
     ///
     /// # Errors
-    /// [`Error::Refused`] when there is no such queue.
+    /// [`Error::Topology`] when there is no such queue.
     pub async fn consumers(&self, queue: &str) -> Result<u64, Error> {
         Ok(self.look_at(queue).await?.consumer_count().into())
     }
@@ -119,25 +124,17 @@ impl Observer {
         within(limit, &format!("purging {queue}"), purging).await.map(u64::from)
     }
 
-    /// Looks at the first dead letters of a queue and puts them back in their places. Each look counts as a delivery,
-    /// which is why these queues have a limit that nothing reaches.
+    /// Looks at the first dead letters of a queue, at most [`MOST_LETTERS`], and gives them back. Each look counts as a
+    /// delivery, which is why these queues have a limit that nothing reaches; and what was looked at may come back in other
+    /// places. Nobody else sees them meanwhile.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn dead_letters(&self, queue: DeadQueue, most: usize) -> Result<Vec<DeadLetter>, Error> {
+    pub async fn dead_letters(&self, queue: DeadQueue, most: u16) -> Result<Vec<DeadLetter>, Error> {
         let limit = self.settings.call_timeout_ms.duration();
         let name = Names::new(&self.settings.name_prefix).dead_queue(queue);
-        let channel = self.channel().await?;
-        let mut letters = Vec::new();
-        while letters.len() < most {
-            let getting = channel.basic_get(headers::short(&name), BasicGetOptions::default());
-            let Some(message) = within(limit, &format!("looking into {name}"), getting).await? else { break };
-            letters.push(DeadLetter::new(queue, letters.len() + 1, message.delivery));
-        }
-        let all = BasicNackOptions { multiple: true, requeue: true };
-        within(limit, "putting dead letters back", channel.basic_nack(0, all)).await?;
-        within(limit, "closing a channel", channel.close(200, "done".into())).await?;
-        Ok(letters)
+        let messages = look(&self.channel().await?, &name, most, limit).await?;
+        Ok((1..).zip(messages).map(|(position, message)| DeadLetter::new(queue, position, message)).collect())
     }
 
     /// Copies of what is published to an exchange from now on, as far as its routing key fits the pattern.
@@ -206,7 +203,11 @@ impl Listener {
 
 impl DeadLetter {
     fn new(queue: DeadQueue, position: usize, message: lapin::message::Delivery) -> Self {
-        let header = |name| message.properties.headers().as_ref().and_then(|table| table.inner().get(name));
+        let mut table = message.properties.headers().clone().unwrap_or_default().inner().clone();
+        // Every look counts; it would be taken for a count of what happened to the order.
+        table.remove(headers::DELIVERY_COUNT);
+        let table = FieldTable::from(table);
+        let header = |name| table.inner().get(name);
         let text = |name| header(name).and_then(headers::as_text).map(str::to_owned);
         let body: Option<serde_json::Value> = serde_json::from_slice(&message.data).ok();
         Self {
@@ -217,7 +218,7 @@ impl DeadLetter {
             died_at: text(headers::DIED_AT),
             publish_id: text(headers::PUBLISH_ID),
             properties: properties(&message.properties),
-            headers: message.properties.headers().as_ref().map(headers::to_json).unwrap_or_default(),
+            headers: headers::to_json(&table),
             body: message.data,
         }
     }
@@ -248,6 +249,9 @@ fn properties(from: &BasicProperties) -> serde_json::Value {
     fields.into()
 }
 
-fn as_text<S: serde::Serializer>(body: &[u8], to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&String::from_utf8_lossy(body))
+fn as_text_and_bytes<S: serde::Serializer>(body: &[u8], to: S) -> Result<S::Ok, S::Error> {
+    let mut fields = to.serialize_map(Some(2))?;
+    fields.serialize_entry("body", &std::str::from_utf8(body).ok())?;
+    fields.serialize_entry("body_base64", &BASE64_STANDARD.encode(body))?;
+    fields.end()
 }

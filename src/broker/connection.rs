@@ -80,11 +80,11 @@ pub(super) fn classify(doing: &str, fault: &lapin::Error) -> Error {
     };
     let text = format!("{doing}: {}", text(fault));
     match told.kind() {
+        AMQPErrorKind::Soft(AMQPSoftError::NOTFOUND) => {
+            Error::Topology(format!("{text}. To mend: run `lastunit topology`, which declares exchanges and queues"))
+        }
         AMQPErrorKind::Soft(
-            AMQPSoftError::ACCESSREFUSED
-            | AMQPSoftError::CONTENTTOOLARGE
-            | AMQPSoftError::NOTFOUND
-            | AMQPSoftError::PRECONDITIONFAILED,
+            AMQPSoftError::ACCESSREFUSED | AMQPSoftError::CONTENTTOOLARGE | AMQPSoftError::PRECONDITIONFAILED,
         )
         | AMQPErrorKind::Hard(AMQPHardError::INVALIDPATH | AMQPHardError::NOTALLOWED) => Error::Refused(text),
         // Locked, forced to close, short of something: it may pass.

@@ -20,6 +20,8 @@ pub(super) const PUBLISH_ID: &str = "lastunit-publish-id";
 const REVISION: &str = "lastunit-revision";
 /// The broker's count of deliveries that nobody settled.
 pub(super) const DELIVERY_COUNT: &str = "x-delivery-count";
+/// The broker's account of the queues in which a message died, the newest first.
+pub(super) const DEATHS: &str = "x-death";
 /// W3C trace context: which span sent it.
 pub(super) const TRACE_PARENT: &str = "traceparent";
 /// W3C trace context: what tracing systems say about it to themselves.

@@ -3,6 +3,7 @@
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable};
 
+use super::names::{ORDERS, RETRY};
 use super::{headers, trace};
 
 /// Names a delivery for its acknowledgement: tags of an ended session mean nothing.
@@ -27,7 +28,8 @@ pub struct Delivery {
     pub content_encoding: Option<String>,
     /// Delivered before, by the broker's word.
     pub redelivered: bool,
-    /// Passes through the delay queues, by our own header; 0 the first time.
+    /// Passes through the delay queues; 0 the first time. By our own header, which is only believed of a message that the
+    /// broker itself put here from a delay queue.
     pub attempts: u32,
     /// The exchange it was first sent to; kept over the delay queues.
     pub exchange: String,
@@ -74,9 +76,13 @@ impl Delivery {
 
     pub(super) fn new(session: u64, message: lapin::message::Delivery) -> Self {
         let properties = message.properties;
-        let attempts = header(&properties, headers::ATTEMPTS).map_or(0, headers::as_count);
-        let (exchange, routing_key) = origin(&properties, attempts)
-            .unwrap_or_else(|| (message.exchange.to_string(), message.routing_key.to_string()));
+        let (exchange, routing_key) = (message.exchange.as_str(), message.routing_key.as_str());
+        let delayed = is_delayed(exchange, routing_key, &properties);
+        // One that was delayed was so once at least, whatever its header says.
+        let attempts = header(&properties, headers::ATTEMPTS).map_or(0, headers::as_count).max(1);
+        let attempts = if delayed { attempts } else { 0 };
+        let origin = if delayed { origin(&properties) } else { None };
+        let (exchange, routing_key) = origin.unwrap_or_else(|| (exchange.to_owned(), routing_key.to_owned()));
         Self {
             tag: Tag { session, delivery: message.delivery_tag },
             body: message.data,
@@ -116,17 +122,65 @@ impl Delivery {
     }
 }
 
-/// Where a message that comes from a delay queue was first sent. Only believed of one that was there: the broker itself
-/// sent it on through the default exchange, which says nothing.
-fn origin(properties: &BasicProperties, attempts: u32) -> Option<(String, String)> {
+/// Whether the broker put a message here from one of our delay queues: it then comes through the default exchange, which is
+/// the broker's word and not the sender's, and the newest death in its `x-death` is the expiry in that queue.
+///
+/// A sender can only look like this with the right to write to the default exchange (`amq.default`), which an order needs
+/// not: by sending into a delay queue, or on a broker that keeps a client's `x-death`, with a false one.
+fn is_delayed(exchange: &str, routing_key: &str, properties: &BasicProperties) -> bool {
+    // Without an exchange the routing key is the name of the queue that we consume.
+    let Some(prefix) = routing_key.strip_suffix(ORDERS).filter(|_| exchange.is_empty()) else { return false };
+    let Some(AMQPValue::FieldArray(deaths)) = header(properties, headers::DEATHS) else { return false };
+    let Some(AMQPValue::FieldTable(newest)) = deaths.as_slice().first() else { return false };
+    let text = |name| newest.inner().get(name).and_then(headers::as_text);
+    let delay = text("queue").and_then(|queue| queue.strip_prefix(prefix)?.strip_prefix(RETRY));
+    text("reason") == Some("expired") && delay.is_some_and(|delay| delay.parse::<u64>().is_ok())
+}
+
+/// Where a delayed message was first sent: the default exchange, through which it came back, says nothing.
+fn origin(properties: &BasicProperties) -> Option<(String, String)> {
     let text =
         |name| header(properties, name).and_then(headers::as_text).filter(|text| text.len() <= headers::MAX_SHORT);
-    if attempts == 0 {
-        return None;
-    }
     Some((text(headers::EXCHANGE)?.to_owned(), text(headers::ROUTING_KEY)?.to_owned()))
 }
 
 fn header<'a>(properties: &'a BasicProperties, name: &str) -> Option<&'a AMQPValue> {
     properties.headers().as_ref()?.inner().get(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use lapin::types::FieldArray;
+
+    use super::*;
+
+    fn deaths(newest: &[(&str, &str)]) -> BasicProperties {
+        let mut death = FieldTable::default();
+        for (name, value) in newest {
+            death.insert((*name).into(), headers::text(*value));
+        }
+        let mut table = FieldTable::default();
+        table.insert(
+            headers::DEATHS.into(),
+            AMQPValue::FieldArray(FieldArray::from(vec![AMQPValue::FieldTable(death)])),
+        );
+        BasicProperties::default().with_headers(table)
+    }
+
+    #[test]
+    fn only_what_the_broker_sent_back_from_our_delay_queue_was_delayed() {
+        let expired = deaths(&[("reason", "expired"), ("queue", "shop.retry.1000")]);
+        assert!(is_delayed("", "shop.orders", &expired));
+        assert!(!is_delayed("shop.orders", "shop.orders", &expired), "sent by a client");
+        assert!(!is_delayed("", "shop.orders", &BasicProperties::default()), "sent to the queue, or moved there");
+        for other in [
+            deaths(&[("reason", "rejected"), ("queue", "shop.retry.1000")]),
+            deaths(&[("reason", "expired"), ("queue", "shop.orders")]),
+            deaths(&[("reason", "expired"), ("queue", "shop.retry.")]),
+            deaths(&[("reason", "expired"), ("queue", "other.retry.1000")]),
+            deaths(&[("reason", "expired")]),
+        ] {
+            assert!(!is_delayed("", "shop.orders", &other), "{other:?}");
+        }
+    }
 }

@@ -11,7 +11,7 @@
 //! | `incoming`, `outgoing`, `headers`, `detail`, `trace` | messages, and what may be kept of a foreign one |
 //! | `consumer`, `subscription`, `command`, `session`, `acks`, `caution` | consuming for ever, one channel's life, acknowledging in bulk, killers |
 //! | `publisher`, `channels` | confirmed batches |
-//! | `client` | what senders and onlookers need: commands, the demo, tests |
+//! | `client`, `look` | what senders and onlookers need: commands, the demo, tests |
 
 mod acks;
 mod caution;
@@ -24,6 +24,7 @@ mod detail;
 mod headers;
 mod incoming;
 mod inspector;
+mod look;
 mod names;
 mod outgoing;
 mod publisher;
@@ -52,6 +53,6 @@ pub enum Error {
     #[error("the broker refused: {0}")]
     Refused(String),
     /// A mandatory message came back: no queue takes it. Nothing may be acknowledged on its account.
-    #[error("no queue takes {0}")]
+    #[error("no queue takes {0}: `lastunit topology` declares what is missing")]
     Returned(String),
 }

@@ -2,6 +2,11 @@
 
 use std::sync::Arc;
 
+/// What the name of the orders queue ends with.
+pub(super) const ORDERS: &str = ".orders";
+/// What stands between the prefix and the delay in the name of a delay queue.
+pub(super) const RETRY: &str = ".retry.";
+
 /// The names of exchanges and queues under one prefix. Cheap to clone.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Names {
@@ -24,7 +29,7 @@ impl Names {
     /// The exchange that orders are sent to, and the queue that workers consume: they share one name.
     #[must_use]
     pub fn orders(&self) -> String {
-        format!("{}.orders", self.prefix)
+        format!("{}{ORDERS}", self.prefix)
     }
 
     /// The exchange of events.
@@ -48,7 +53,7 @@ impl Names {
     /// The queue in which an order waits for `delay_ms` milliseconds.
     #[must_use]
     pub fn retry(&self, delay_ms: u64) -> String {
-        format!("{}.retry.{delay_ms}", self.prefix)
+        format!("{}{RETRY}{delay_ms}", self.prefix)
     }
 }
 

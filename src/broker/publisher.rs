@@ -53,7 +53,7 @@ impl Publisher {
         }
         // The broker refuses one message by closing the channel, with everything on it. Alone, each shows its own fault.
         for (result, message) in results.iter_mut().zip(messages) {
-            if matches!(result, Err(Error::Refused(_))) {
+            if matches!(result, Err(Error::Refused(_) | Error::Topology(_))) {
                 let alone = self.publish_once(std::slice::from_ref(message), deadline).await;
                 *result = alone.into_iter().collect();
             }

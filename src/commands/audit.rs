@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
 
+use super::output::{counted, print, shown};
 use super::services;
 use crate::config::Settings;
 use crate::ledger::{Audit, Finding};
@@ -14,7 +15,7 @@ const MOST_SHOWN: usize = 100;
 /// Arguments.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Print JSON
+    /// For programs: one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -28,35 +29,37 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
     if args.json {
         let mut json = serde_json::to_value(&audit)?;
         json["clean"] = audit.is_clean().into();
-        println!("{json}");
+        print(json)?;
     } else {
-        print(&audit);
+        print_audit(&audit)?;
     }
     Ok(if audit.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn print(audit: &Audit) {
+fn print_audit(audit: &Audit) -> anyhow::Result<()> {
     let verdict = match audit.failures.len() {
         0 => "audit clean".to_owned(),
-        1 => "audit FAILED with 1 finding".to_owned(),
-        count => format!("audit FAILED with {count} findings"),
+        count => format!("audit FAILED with {}", counted(count, "finding")),
     };
-    println!("{verdict}: {} SKUs, {} orders, {} lines", audit.skus, audit.orders, audit.lines);
-    print_findings("", &audit.failures);
-    print_findings("warnings:\n", &audit.warnings);
+    let [skus, orders, lines] =
+        [(audit.skus, "SKU"), (audit.orders, "order"), (audit.lines, "line")].map(|(count, what)| counted(count, what));
+    print(format!("{verdict}: {skus}, {orders}, {lines}"))?;
+    print_findings("", &audit.failures)?;
+    print_findings("warnings:\n", &audit.warnings)
 }
 
-fn print_findings(heading: &str, findings: &[Finding]) {
+fn print_findings(heading: &str, findings: &[Finding]) -> anyhow::Result<()> {
     if findings.is_empty() {
-        return;
+        return Ok(());
     }
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY).set_header(["check", "SKU or order", "found"]);
     for finding in findings.iter().take(MOST_SHOWN) {
-        table.add_row([finding.check.as_str(), &finding.subject, &finding.detail]);
+        table.add_row([finding.check.as_str(), &shown(&finding.subject), &finding.detail]);
     }
-    println!("{heading}{table}");
+    print(format!("{heading}{table}"))?;
     if findings.len() > MOST_SHOWN {
-        println!("and {} more", findings.len() - MOST_SHOWN);
+        print(format!("and {} more", findings.len() - MOST_SHOWN))?;
     }
+    Ok(())
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::value_parser;
 
-use super::output::print;
+use super::output::{print, print_json};
 use super::worker::shutdown_signal;
 use crate::bench::{self, Contender, Plan, Workload};
 use crate::config::Settings;
@@ -30,7 +30,7 @@ pub struct Args {
     /// Only these contenders [default: all].
     #[arg(long, value_name = "CONTENDER")]
     contender: Vec<Contender>,
-    /// For programs.
+    /// For programs: one JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -59,7 +59,7 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
         Err(other) => return Err(cause(other)),
     };
     if json {
-        print(serde_json::to_string_pretty(&report)?)?
+        print_json(&report)?
     } else {
         print(&report)?
     }

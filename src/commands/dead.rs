@@ -1,17 +1,23 @@
 //! `lastunit dead`: looks at dead letters.
 
+use std::borrow::Cow;
+use std::fmt;
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use anyhow::bail;
+use clap::value_parser;
 use comfy_table::{Table, presets};
 
-use crate::broker::client::{DeadLetter, Observer};
+use crate::broker::client::{DeadLetter, MOST_LETTERS, Observer};
 use crate::broker::{DeadQueue, Names};
-use crate::commands::output::print;
+use crate::commands::output::{print, print_bytes, print_json, shown};
+use crate::commands::services;
 use crate::config::Settings;
 
 /// Dead letters that `show` looks through for a publish id, per queue.
-const SEARCH_MOST: usize = 10_000;
+const SEARCH_MOST: u16 = 10_000;
 
 /// Arguments of `lastunit dead`.
 #[derive(Debug, clap::Args)]
@@ -27,17 +33,17 @@ enum Action {
         /// Only this queue.
         queue: Option<DeadQueue>,
         /// The most of each queue.
-        #[arg(long, default_value_t = 20)]
-        limit: usize,
-        /// Print JSON for programs.
+        #[arg(long, default_value_t = 20, value_parser = value_parser!(u16).range(1..=i64::from(MOST_LETTERS)))]
+        limit: u16,
+        /// For programs: one JSON object with `counts` and `letters`.
         #[arg(long)]
         json: bool,
     },
     /// Shows one with its headers and its body.
     Show {
         /// Its lastunit-publish-id, or `QUEUE/POSITION` like `lost-race/3`; positions change with every look.
-        which: String,
-        /// Print JSON for programs.
+        which: Which,
+        /// For programs: one JSON object.
         #[arg(long)]
         json: bool,
     },
@@ -48,7 +54,7 @@ enum Action {
 /// # Errors
 /// The broker does not answer, a queue does not exist, or there is no such dead letter.
 pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
-    let observer = Observer::connect(&settings.broker).await?;
+    let observer = services::observer(&settings).await?;
     match args.action {
         Action::List { queue, limit, json } => {
             let names = Names::new(&settings.broker.name_prefix);
@@ -63,7 +69,7 @@ async fn list(
     observer: &Observer,
     names: &Names,
     only: Option<DeadQueue>,
-    limit: usize,
+    limit: u16,
     json: bool,
 ) -> anyhow::Result<()> {
     let mut letters = Vec::new();
@@ -75,8 +81,7 @@ async fn list(
     if json {
         let counts: serde_json::Map<_, _> =
             counts.iter().map(|(queue, count)| (queue.as_str().to_owned(), (*count).into())).collect();
-        print(serde_json::to_string_pretty(&serde_json::json!({"counts": counts, "letters": letters}))?)?;
-        return Ok(());
+        return print_json(&serde_json::json!({"counts": counts, "letters": letters}));
     }
     if !letters.is_empty() {
         print(table(&letters))?;
@@ -91,50 +96,95 @@ fn table(letters: &[DeadLetter]) -> Table {
     table.load_style(presets::UTF8_FULL_CONDENSED);
     table.set_header(["which", "reason", "order id", "attempts", "died at", "publish id"]);
     for letter in letters {
+        let cell =
+            |text: &Option<String>| text.as_deref().map_or_else(|| "?".to_owned(), |text| shown(text).into_owned());
         table.add_row([
-            letter.position.as_str(),
-            &letter.reason,
-            letter.order_id.as_deref().unwrap_or("?"),
-            &letter.attempts.to_string(),
-            letter.died_at.as_deref().unwrap_or("?"),
-            letter.publish_id.as_deref().unwrap_or("?"),
+            letter.position.clone(),
+            shown(&letter.reason).into_owned(),
+            cell(&letter.order_id),
+            letter.attempts.to_string(),
+            cell(&letter.died_at),
+            cell(&letter.publish_id),
         ]);
     }
     table
 }
 
-async fn show(observer: &Observer, which: &str, json: bool) -> anyhow::Result<()> {
+async fn show(observer: &Observer, which: &Which, json: bool) -> anyhow::Result<()> {
     let Some(letter) = find(observer, which).await? else {
         bail!("there is no dead letter {which}: `lastunit dead list` shows what there is");
     };
     if json {
-        print(serde_json::to_string_pretty(&letter)?)?;
-        return Ok(());
+        return print_json(&letter);
     }
-    print(format!("{} {}", letter.position, letter.reason))?;
+    print(format!("{} {}", letter.position, shown(&letter.reason)))?;
     for part in [&letter.properties, &letter.headers] {
         for (name, value) in part.as_object().into_iter().flatten() {
-            print(format!("  {name}: {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))?;
+            let value = value.as_str().map_or_else(|| value.to_string(), |text| visible(text).into_owned());
+            print(format!("  {}: {value}", shown(name)))?;
         }
     }
-    print(String::from_utf8_lossy(&letter.body))?;
-    Ok(())
+    if std::io::stdout().is_terminal() {
+        return print(visible(&String::from_utf8_lossy(&letter.body)));
+    }
+    print_bytes(&letter.body)?;
+    print_bytes(b"\n")
 }
 
-async fn find(observer: &Observer, which: &str) -> anyhow::Result<Option<DeadLetter>> {
-    let placed = which.split_once('/').and_then(|(queue, position)| {
-        let queue = DeadQueue::ALL.into_iter().find(|known| known.as_str() == queue)?;
-        Some((queue, position.parse::<usize>().ok().filter(|position| *position > 0)?))
-    });
-    if let Some((queue, position)) = placed {
-        let letters = observer.dead_letters(queue, position).await?;
-        return Ok(letters.into_iter().nth(position - 1));
+/// A text whose control characters cannot steer the terminal.
+fn visible(text: &str) -> Cow<'_, str> {
+    let steers = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
     }
-    for queue in DeadQueue::ALL {
-        let letters = observer.dead_letters(queue, SEARCH_MOST).await?;
-        if let Some(found) = letters.into_iter().find(|letter| letter.publish_id.as_deref() == Some(which)) {
-            return Ok(Some(found));
+    let show = |c: char| if steers(c) { c.escape_default().to_string() } else { c.to_string() };
+    Cow::Owned(text.chars().map(show).collect())
+}
+
+async fn find(observer: &Observer, which: &Which) -> anyhow::Result<Option<DeadLetter>> {
+    match which {
+        Which::Place(queue, position) => {
+            let letters = observer.dead_letters(*queue, *position).await?;
+            Ok(letters.into_iter().nth(usize::from(*position) - 1))
+        }
+        Which::Id(id) => {
+            for queue in DeadQueue::ALL {
+                let letters = observer.dead_letters(queue, SEARCH_MOST).await?;
+                if let Some(found) = letters.into_iter().find(|letter| letter.publish_id.as_ref() == Some(id)) {
+                    return Ok(Some(found));
+                }
+            }
+            Ok(None)
         }
     }
-    Ok(None)
+}
+
+/// Names a dead letter.
+#[derive(Clone, Debug)]
+enum Which {
+    /// Where it would stand in a look now, counted from 1.
+    Place(DeadQueue, u16),
+    /// Its publish id.
+    Id(String),
+}
+
+impl FromStr for Which {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((queue, position)) = text.split_once('/') else { return Ok(Self::Id(text.to_owned())) };
+        let queue = DeadQueue::ALL.into_iter().find(|known| known.as_str() == queue);
+        let queue = queue.ok_or("the queues are lost-race, invalid and failed")?;
+        let position = position.parse().ok().filter(|position| *position > 0);
+        Ok(Self::Place(queue, position.ok_or_else(|| format!("the position must be from 1 to {MOST_LETTERS}"))?))
+    }
+}
+
+impl fmt::Display for Which {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Place(queue, position) => write!(f, "{}/{position}", queue.as_str()),
+            Self::Id(id) => f.write_str(id),
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::value_parser;
 
+use super::output::{counted, print, print_json};
 use crate::config::Settings;
 use crate::demo::{self, Size};
 
@@ -19,7 +20,7 @@ pub struct Args {
     /// Worker processes.
     #[arg(long, default_value_t = 3, value_parser = value_parser!(u32).range(1..=64))]
     workers: u32,
-    /// For programs.
+    /// For programs: one JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -31,7 +32,9 @@ pub struct Args {
 pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
     let Args { orders, units, workers, json } = args;
     if !json {
-        println!("{orders} orders race for {}, decided by {workers} worker processes", counted(units, "unit"));
+        let counts = [(orders, "order"), (units, "unit"), (workers, "worker")];
+        let [orders, units, workers] = counts.map(|(count, what)| counted(count, what));
+        print(format!("{orders} for {units}, decided by {workers}"))?;
     }
     let report = match demo::run(Size { orders, units, workers }, &settings).await {
         Ok(report) => report,
@@ -43,9 +46,9 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
         Err(other) => return Err(cause(other)),
     };
     if json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        print_json(&report)?;
     } else {
-        println!("{report}");
+        print(&report)?;
     }
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -57,8 +60,4 @@ fn cause(error: demo::Error) -> anyhow::Error {
         demo::Error::Settings(beneath) => beneath.into(),
         own => own.into(),
     }
-}
-
-fn counted(count: u32, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

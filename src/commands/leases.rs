@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
 
-use super::output::print;
+use super::output::{print, print_json_lines, shown};
 use super::services;
 use crate::config::Settings;
 use crate::lease::Holding;
@@ -12,7 +12,7 @@ use crate::lease::Holding;
 /// Shows the leases that are held now: SKU, holder, remaining time, token.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// One JSON array, for programs.
+    /// For programs: a JSON object per line.
     #[arg(long)]
     json: bool,
 }
@@ -25,7 +25,7 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
     let leases = services::leases(&settings, "lastunit leases").await?;
     let holdings = leases.list().await?;
     if args.json {
-        print(serde_json::to_string_pretty(&holdings.iter().map(json).collect::<Vec<_>>())?)?;
+        print_json_lines(holdings.iter().map(json))?;
     } else if holdings.is_empty() {
         print(format!("No SKU is leased under the prefix {:?}.", settings.redis.key_prefix))?;
     } else {
@@ -54,7 +54,7 @@ fn table(holdings: &[Holding]) -> Table {
     for holding in holdings {
         let state = if holding.is_current { "held" } else { "void: granted by another incarnation of the server" };
         table.add_row([
-            holding.sku.to_string(),
+            shown(holding.sku.as_str()).into_owned(),
             holding.holder.clone(),
             format!("{:.1} s", holding.remaining.as_secs_f64()),
             holding.token.to_string(),

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::ValueEnum;
 
+use super::output::{self, counted, print_json_lines};
 use super::services;
 use crate::config::Settings;
-use crate::ledger::{Direction, Ledger};
+use crate::ledger::{Direction, Ledger, Step};
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
@@ -18,7 +19,7 @@ pub struct Args {
     /// With `down`: although decisions and stock are lost with their tables
     #[arg(long)]
     force: bool,
-    /// Print JSON
+    /// For programs: a JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -61,8 +62,9 @@ async fn refuse_to_lose(ledger: &Ledger) -> anyhow::Result<()> {
     let (decisions, units) = (totals.decisions(), totals.available);
     if decisions > 0 || units > 0 {
         bail!(
-            "the database holds {decisions} decisions and {units} units, which would be lost: repeat with --force if you \
-             mean it"
+            "the database holds {} and {}, which would be lost: repeat with --force if you mean it",
+            counted(decisions, "decision"),
+            counted(units, "unit")
         );
     }
     Ok(())
@@ -71,13 +73,10 @@ async fn refuse_to_lose(ledger: &Ledger) -> anyhow::Result<()> {
 async fn print(ledger: &Ledger, json: bool) -> anyhow::Result<()> {
     let steps = ledger.schema_status().await?;
     if json {
-        let steps: Vec<_> =
-            steps.iter().map(|step| serde_json::json!({"step": step.name, "applied": step.applied})).collect();
-        println!("{}", serde_json::to_string(&steps)?);
-        return Ok(());
+        let step = |step: &Step| serde_json::json!({"step": step.name, "applied": step.applied});
+        return print_json_lines(steps.iter().map(step));
     }
-    for step in steps {
-        println!("{}  {}", if step.applied { "applied" } else { "missing" }, step.name);
-    }
-    Ok(())
+    steps.iter().try_for_each(|step| {
+        output::print(format!("{}  {}", if step.applied { "applied" } else { "missing" }, step.name))
+    })
 }

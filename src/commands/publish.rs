@@ -1,19 +1,25 @@
 //! `lastunit publish`: sends newline-delimited JSON orders with confirms.
 
+use std::cell::Cell;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Context;
-use futures_util::{Stream, stream};
+use futures_util::{Stream, StreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, BufReader};
 
-use crate::broker::{Names, Publisher, client};
-use crate::commands::output::print;
+use crate::broker::{Names, client};
+use crate::commands::output::{counted, print};
+use crate::commands::services;
+use crate::commands::worker::shutdown_signal;
 use crate::config::Settings;
 use crate::order::{self, Limits};
+
+/// What to do after an early end.
+const GO_ON: &str = "to go on, send the whole file again: an order that was sent before gets the same decision again";
 
 /// Arguments of `lastunit publish`.
 #[derive(Debug, clap::Args)]
@@ -24,18 +30,20 @@ pub struct Args {
     /// Send every line as it is, also what is no order: the worker dead-letters it.
     #[arg(long)]
     unchecked: bool,
-    /// Print the summary as JSON for programs.
+    /// For programs: the summary as one JSON object.
     #[arg(long)]
     json: bool,
 }
 
-/// Sends the orders. Lines that are no orders are named on standard error and left out; then the exit code is 1.
+/// Sends the orders. Lines that are no orders are named on standard error and left out; then the exit code is 1. It is 1 as
+/// well when SIGINT or SIGTERM ended it early: what had been read by then is sent and confirmed.
 ///
 /// # Errors
 /// The file cannot be read, or the broker did not take an order.
 pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
+    let stop = shutdown_signal().context("cannot listen for signals")?;
     let (input, bytes) = open(&args.file).await?;
-    let publisher = Publisher::connect(&settings.broker).await?;
+    let publisher = services::publisher(&settings).await?;
     let names = Names::new(&settings.broker.name_prefix);
     let bar = progress(bytes);
     let limits = (!args.unchecked).then_some(Limits {
@@ -44,29 +52,37 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
         max_quantity: settings.order.max_quantity,
     });
     let mut reader = Reader { input, bar: bar.clone(), limits, line: 0, faulty: 0, failure: None };
-    let (began, mut sent) = (Instant::now(), 0);
-    let published = client::publish_orders(&publisher, &names, reader.orders(), |count| {
+    let (began, mut sent, stopped) = (Instant::now(), 0, Cell::new(false));
+    let orders = reader.orders().take_until(async {
+        stop.await;
+        stopped.set(true);
+    });
+    let published = client::publish_orders(&publisher, &names, orders, |count| {
         sent += count;
         bar.set_message(format!("{sent} confirmed"));
     });
     let published = published.await;
     bar.finish_and_clear();
     let seconds = began.elapsed().as_secs_f64();
-    published.with_context(|| format!("{sent} orders were confirmed before"))?;
+    let before = || counted(sent, "order");
+    published.with_context(|| format!("{} confirmed before; {GO_ON}", before()))?;
     if let Some(failure) = reader.failure {
-        return Err(failure).with_context(|| format!("reading {} after {sent} orders", args.file.display()));
+        return Err(failure).with_context(|| format!("reading {} after {}; {GO_ON}", args.file.display(), before()));
+    }
+    if stopped.get() {
+        eprintln!("lastunit: stopped after line {}, with {} confirmed; {GO_ON}", reader.line, before());
     }
     summarise(args.json, sent, reader.faulty, seconds)?;
-    Ok(if reader.faulty == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if reader.faulty == 0 && !stopped.get() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn summarise(json: bool, sent: u64, faulty: u64, seconds: f64) -> anyhow::Result<()> {
     if json {
-        print(serde_json::json!({"confirmed": sent, "faulty_lines": faulty, "seconds": seconds}))
-    } else {
-        let rate = if seconds > 0.0 { sent as f64 / seconds } else { 0.0 };
-        print(format!("{sent} orders confirmed in {seconds:.2} s ({rate:.0}/s), {faulty} faulty lines left out"))
+        return print(serde_json::json!({"confirmed": sent, "faulty_lines": faulty, "seconds": seconds}));
     }
+    let rate = if seconds > 0.0 { sent as f64 / seconds } else { 0.0 };
+    let (sent, faulty) = (counted(sent, "order"), counted(faulty, "faulty line"));
+    print(format!("{sent} confirmed in {seconds:.2} s ({rate:.0}/s), {faulty} left out"))
 }
 
 type Input = Box<dyn AsyncBufRead + Unpin + Send>;

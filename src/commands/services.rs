@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use tracing::warn;
 
+use crate::broker::client::Observer;
+use crate::broker::topology::{Item, Topology};
 use crate::broker::{self, Publisher};
 use crate::config::Settings;
 use crate::lease::{self, Leases};
@@ -46,6 +48,22 @@ pub(super) async fn publisher(settings: &Settings) -> Result<Publisher, broker::
     patiently(settings, "the broker", || Publisher::connect(&settings.broker)).await
 }
 
+/// Connects to the broker, to look at queues.
+///
+/// # Errors
+/// The last answer of the broker.
+pub(super) async fn observer(settings: &Settings) -> Result<Observer, broker::Error> {
+    patiently(settings, "the broker", || Observer::connect(&settings.broker)).await
+}
+
+/// Looks at exchanges and queues, and declares what is missing where the settings allow it.
+///
+/// # Errors
+/// The last answer of the broker.
+pub(super) async fn inspect(settings: &Settings, topology: &Topology) -> Result<Vec<Item>, broker::Error> {
+    patiently(settings, "the broker", || topology.inspect(&settings.broker)).await
+}
+
 /// Whether trying again can help.
 trait MayPass {
     fn may_pass(&self) -> bool;
@@ -55,7 +73,7 @@ impl MayPass for ledger::Error {
     fn may_pass(&self) -> bool {
         match self {
             Self::Unavailable(_) => true,
-            Self::Schema(_) | Self::Failed(_) => false,
+            Self::Denied(_) | Self::Schema(_) | Self::Failed(_) => false,
         }
     }
 }

@@ -6,13 +6,14 @@ use comfy_table::{Table, presets};
 
 use crate::broker::Error;
 use crate::broker::topology::{self, Item, State, Topology};
-use crate::commands::output::print;
+use crate::commands::output::{print, print_json_lines};
+use crate::commands::services;
 use crate::config::Settings;
 
 /// Arguments of `lastunit topology`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Print JSON for programs.
+    /// For programs: a JSON object per line.
     #[arg(long)]
     json: bool,
 }
@@ -23,9 +24,9 @@ pub struct Args {
 /// The broker does not answer, or something is missing or differs: then what, and how to mend it.
 pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
     let topology = Topology::new(&settings.broker, &settings.retry);
-    let items = topology.inspect(&settings.broker).await?;
+    let items = services::inspect(&settings, &topology).await?;
     if args.json {
-        print(serde_json::to_string_pretty(&items)?)?;
+        print_json_lines(&items)?;
     } else {
         print(table(&items))?;
     }

@@ -3,10 +3,11 @@
 //! [`Settings::load`] is the only way in. `config/default.toml` documents every key.
 
 mod address;
+mod layers;
 mod listen;
 mod validate;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,15 +15,15 @@ use serde::Deserialize;
 
 pub use address::Address;
 
+use layers::Layers;
+
 /// The embedded default settings, as TOML.
 pub const DEFAULT: &str = include_str!("../../config/default.toml");
-
-const ENV_PREFIX: &str = "LASTUNIT__";
 
 /// Why the settings cannot be used. Each ends the program with exit code 78.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A layer could not be read, or holds an unknown key or a value of the wrong type.
+    /// A layer could not be read.
     #[error("settings: {0}")]
     Unreadable(String),
     /// A `_FILE` variable names a file that cannot be read.
@@ -35,7 +36,7 @@ pub enum Error {
         /// What the operating system said.
         source: std::io::Error,
     },
-    /// Values that cannot work, alone or together; one line per problem.
+    /// Keys that are unknown, and values that cannot work, alone or together; one line per problem.
     #[error("settings: {}", .0.join("\nsettings: "))]
     Invalid(Vec<String>),
 }
@@ -165,7 +166,6 @@ pub struct Batch {
 #[serde(deny_unknown_fields)]
 pub struct Retry {
     /// The delay queues.
-    #[serde(deserialize_with = "list")]
     pub delays_ms: Vec<u64>,
     /// Passes through the delay queues before an order is rejected as lost.
     pub max_attempts: u32,
@@ -249,9 +249,9 @@ impl Settings {
     /// # Errors
     /// Any [`Error`]: nothing has been opened yet.
     pub fn load(file: Option<&Path>, env: impl IntoIterator<Item = (String, String)>) -> Result<Self, Error> {
-        let settings: Self = layers(file, env)?.try_deserialize()?;
-        settings.validate()?;
-        Ok(settings)
+        let (settings, mut problems) = layers(file, env)?.build()?;
+        problems.extend(settings.problems());
+        if problems.is_empty() { Ok(settings) } else { Err(Error::Invalid(problems)) }
     }
 }
 
@@ -259,69 +259,26 @@ impl Settings {
 /// says so in that form.
 #[must_use]
 pub fn log_format(file: Option<&Path>, env: impl IntoIterator<Item = (String, String)>) -> LogFormat {
-    let format = layers(file, env).ok().and_then(|layers| layers.get("log.format").ok());
-    format.unwrap_or(LogFormat::Pretty)
+    let settings = layers(file, env).and_then(Layers::build);
+    settings.map_or(LogFormat::Pretty, |(settings, _problems)| settings.log.format)
 }
 
-fn layers(file: Option<&Path>, env: impl IntoIterator<Item = (String, String)>) -> Result<config::Config, Error> {
-    let env: HashMap<String, String> = env.into_iter().collect();
-    let mut layers = config::Config::builder().add_source(config::File::from_str(DEFAULT, config::FileFormat::Toml));
+fn layers(file: Option<&Path>, env: impl IntoIterator<Item = (String, String)>) -> Result<Layers, Error> {
+    let env: BTreeMap<String, String> = env.into_iter().collect();
+    let mut layers = Layers::over(DEFAULT)?;
     let named = env.get("LASTUNIT_ENV").filter(|name| !name.is_empty());
-    if let Some(path) = file.map(Path::to_owned).or(named.map(|name| format!("config/{name}.toml").into())) {
-        layers = layers.add_source(config::File::from(path).format(config::FileFormat::Toml));
+    let named = named.map(|name| PathBuf::from(format!("config/{name}.toml")));
+    if let Some(path) = file.map(Path::to_owned).or(named) {
+        layers.add_file(&path)?;
     }
-    let variables = config::Environment::with_prefix("LASTUNIT")
-        .prefix_separator("__")
-        .separator("__")
-        .try_parsing(true)
-        .source(Some(read_secrets(env)?));
-    Ok(layers.add_source(variables).build()?)
+    layers.add_environment(env)?;
+    Ok(layers)
 }
 
 impl From<config::ConfigError> for Error {
     fn from(fault: config::ConfigError) -> Self {
         Self::Unreadable(fault.to_string())
     }
-}
-
-/// A list; in the environment its numbers are separated by commas.
-fn list<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Numbers {
-        One(u64),
-        Many(Vec<u64>),
-        Text(String),
-    }
-    match Numbers::deserialize(deserializer)? {
-        Numbers::One(number) => Ok(vec![number]),
-        Numbers::Many(numbers) => Ok(numbers),
-        Numbers::Text(text) => {
-            text.split(',').map(|number| number.trim().parse().map_err(serde::de::Error::custom)).collect()
-        }
-    }
-}
-
-/// Puts the content of each file named by a `…_FILE` variable in place of that variable.
-fn read_secrets(env: HashMap<String, String>) -> Result<HashMap<String, String>, Error> {
-    let mut values = HashMap::new();
-    for (variable, value) in env {
-        match variable.strip_suffix("_FILE") {
-            Some(key) if variable.starts_with(ENV_PREFIX) => {
-                let path = PathBuf::from(value);
-                let secret = std::fs::read_to_string(&path).map_err(|source| Error::Secret {
-                    variable: variable.clone(),
-                    path,
-                    source,
-                })?;
-                values.insert(key.to_owned(), secret.trim_end_matches(['\r', '\n']).to_owned());
-            }
-            _ => {
-                values.entry(variable).or_insert(value);
-            }
-        }
-    }
-    Ok(values)
 }
 
 #[cfg(test)]

@@ -48,9 +48,87 @@ fn a_secret_is_read_from_the_file_that_a_variable_names() {
 }
 
 #[test]
-fn unknown_keys_and_wrong_types_are_refused_by_name() {
-    assert!(problem(&[("LASTUNIT__LEASE__TTL", "1")]).contains("ttl"));
-    assert!(problem(&[("LASTUNIT__LEASE__TTL_MS", "soon")]).contains("ttl_ms"));
+fn a_wrong_setting_is_named_with_its_value_where_it_stands_and_what_is_allowed() {
+    for (variable, value, said) in [
+        (
+            "LASTUNIT__LEASE__TTL",
+            "1",
+            "lease.ttl is no setting (LASTUNIT__LEASE__TTL); there is lease.fence_idle_ms, lease",
+        ),
+        (
+            "LASTUNIT__BROKR__URL",
+            "x",
+            "brokr.url is no setting (LASTUNIT__BROKR__URL); the sections are admin, batch, broker",
+        ),
+        (
+            "LASTUNIT__LEASE__TTL_MS",
+            "soon",
+            "lease.ttl_ms is \"soon\" (LASTUNIT__LEASE__TTL_MS): it must be a whole number",
+        ),
+        (
+            "LASTUNIT__BROKER__PREFETCH",
+            "70000",
+            "broker.prefetch is \"70000\" (LASTUNIT__BROKER__PREFETCH): it must be a whole number from 1 to 65535",
+        ),
+        ("LASTUNIT__SHUTDOWN__GRACE_MS", "-1", "it must be a whole number from 0 to 315360000000"),
+        (
+            "LASTUNIT__RETRY__DELAYS_MS",
+            "100;200",
+            "retry.delays_ms is \"100;200\" (LASTUNIT__RETRY__DELAYS_MS): it must be whole numbers",
+        ),
+        ("LASTUNIT__RETRY__DELAYS_MS", "100,0", "from 1 to"),
+        (
+            "LASTUNIT__BROKER__DECLARE",
+            "no",
+            "broker.declare is \"no\" (LASTUNIT__BROKER__DECLARE): it must be true or false",
+        ),
+        ("LASTUNIT__LOG__FORMAT", "xml", "log.format is \"xml\" (LASTUNIT__LOG__FORMAT): it must be pretty or json"),
+    ] {
+        let problem = problem(&[(variable, value)]);
+        assert!(problem.starts_with("settings: ") && problem.contains(said), "{problem}");
+    }
+}
+
+#[test]
+fn a_variable_with_too_few_underscores_is_refused_and_strangers_are_left_alone() {
+    for (variable, right) in [
+        ("LASTUNIT_BROKER_PREFETCH", "broker.prefetch is LASTUNIT__BROKER__PREFETCH"),
+        ("LASTUNIT__BROKER_PREFETCH", "broker.prefetch is LASTUNIT__BROKER__PREFETCH"),
+        ("LASTUNIT_LEASE__TTL_MS", "lease.ttl_ms is LASTUNIT__LEASE__TTL_MS"),
+        ("LASTUNIT_DATABASE_URL_FILE", "database.url is LASTUNIT__DATABASE__URL"),
+    ] {
+        let problem = problem(&[(variable, "9")]);
+        assert!(problem.contains(&format!("{variable} is not read: the setting {right}")), "{problem}");
+    }
+    // The tests' own, and what a cluster sets for a service of this name.
+    for stranger in
+        ["LASTUNIT_TEST_DATA", "LASTUNIT_BROKER_PORT_5672_TCP", "LASTUNIT_SERVICE_HOST", "LASTUNIT_SERVICES"]
+    {
+        assert!(load(&[(stranger, "x")]).is_ok(), "{stranger}");
+    }
+}
+
+#[test]
+fn a_file_is_checked_like_the_environment_and_shows_no_password() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let text = "[lease]\ntll_ms = 1\nttl_ms = \"5000\"\n[retry]\ndelays_ms = []\n[database]\nurl = [\"s3cret\"]\n[log]\nformat = \"xml\"\n";
+    std::fs::write(&file, text).expect("written");
+    let problems = Settings::load(Some(file.path()), []).expect_err("refused").to_string();
+    let place = file.path().display();
+    for said in [
+        format!("lease.tll_ms is no setting ({place})"),
+        format!("lease.ttl_ms is \"5000\" ({place}): it must be a whole number"),
+        format!("retry.delays_ms is [] ({place}): it must be whole numbers"),
+        format!("database.url ({place}): it must be text"),
+        format!("log.format is \"xml\" ({place}): it must be pretty or json"),
+    ] {
+        assert!(problems.contains(&said), "{said}: {problems}");
+    }
+    assert!(!problems.contains("s3cret"), "{problems}");
+    std::fs::write(&file, "[lease]\nttl_ms = 7000\n[retry]\ndelays_ms = [5, 6]\n").expect("written");
+    let over = [("LASTUNIT__LEASE__TTL_MS".to_owned(), "8000".to_owned())];
+    let settings = Settings::load(Some(file.path()), over).expect("valid");
+    assert_eq!((settings.lease.ttl_ms, settings.retry.delays_ms), (Millis(8000), vec![5, 6]));
 }
 
 #[test]

@@ -21,8 +21,15 @@ pub(super) enum Fault {
     Lost(String),
     /// The server cannot be reached, is too slow, full, read-only or going down.
     Unavailable(String),
+    /// No connection in time; the pool does not tell why.
+    NoConnection,
+    /// The server answers, but does not let us in: user, password, host or database. At start the settings are wrong; later
+    /// somebody may be at work on the server, and it is waited for.
+    Denied(String),
     /// A table or column is missing.
     Schema(String),
+    /// The schema has a step that this program does not know.
+    Newer(String),
     /// It would fail again.
     Failed(String),
 }
@@ -32,16 +39,28 @@ impl Fault {
     pub(super) fn before_any_write(self) -> Self {
         match self {
             Self::Lost(text) => Self::Busy(text),
-            Self::Busy(_) | Self::Duplicate(_) | Self::Unavailable(_) | Self::Schema(_) | Self::Failed(_) => self,
+            Self::Busy(_)
+            | Self::Duplicate(_)
+            | Self::Unavailable(_)
+            | Self::NoConnection
+            | Self::Denied(_)
+            | Self::Schema(_)
+            | Self::Newer(_)
+            | Self::Failed(_) => self,
         }
     }
 
     /// For the caller, after all retries. `place` is the server's address without its password.
     pub(super) fn into_error(self, place: &str) -> Error {
         match self {
-            Self::Busy(text) | Self::Lost(text) | Self::Unavailable(text) => {
+            Self::Busy(text) | Self::Lost(text) | Self::Unavailable(text) | Self::Denied(text) => {
                 Error::Unavailable(format!("{place}: {text}"))
             }
+            Self::NoConnection => Error::Unavailable(format!("{place}: {NO_CONNECTION}")),
+            Self::Newer(step) => Error::Schema(format!(
+                "the database {place} has a schema of a newer version of this program (it holds the step {step}): run that \
+                 version, or a later one"
+            )),
             Self::Schema(text) => Error::Schema(format!(
                 "the database {place} does not have this program's schema ({text}): run `lastunit migrate`"
             )),
@@ -53,7 +72,7 @@ impl Fault {
 impl From<DbErr> for Fault {
     fn from(error: DbErr) -> Self {
         match &error {
-            DbErr::ConnectionAcquire(ConnAcquireErr::Timeout) => Self::Unavailable(NO_CONNECTION.into()),
+            DbErr::ConnectionAcquire(ConnAcquireErr::Timeout) => Self::NoConnection,
             DbErr::ConnectionAcquire(ConnAcquireErr::ConnectionClosed) => {
                 Self::Unavailable("the pool is closed".into())
             }
@@ -80,7 +99,7 @@ impl Fault {
             | sqlx::Error::Protocol(_)
             | sqlx::Error::WorkerCrashed
             | sqlx::Error::BeginFailed => Self::Lost(text),
-            sqlx::Error::PoolTimedOut => Self::Unavailable(NO_CONNECTION.into()),
+            sqlx::Error::PoolTimedOut => Self::NoConnection,
             sqlx::Error::PoolClosed => Self::Unavailable(text),
             // An open enum; what is left are faults of this program (decoding, configuration), which repeat.
             _repeats => Self::Failed(text),
@@ -101,6 +120,7 @@ impl Fault {
             Kind::Busy => Self::Busy(text),
             Kind::Duplicate => Self::Duplicate(text),
             Kind::Unavailable => Self::Unavailable(text),
+            Kind::Denied => Self::Denied(text),
             Kind::Schema => Self::Schema(text),
             Kind::Failed => Self::Failed(text),
         }
@@ -113,6 +133,7 @@ enum Kind {
     Busy,
     Duplicate,
     Unavailable,
+    Denied,
     Schema,
     Failed,
 }
@@ -125,12 +146,14 @@ impl Kind {
             "23505" => Self::Duplicate,
             // undefined_table, undefined_column
             "42P01" | "42703" => Self::Schema,
-            // query_canceled (statement_timeout), read_only_sql_transaction, invalid_catalog_name, idle limits
-            "57014" | "25006" | "3D000" | "25P03" | "57P05" => Self::Unavailable,
+            // query_canceled (statement_timeout), read_only_sql_transaction, idle limits
+            "57014" | "25006" | "25P03" | "57P05" => Self::Unavailable,
+            // invalid_catalog_name, authorization
+            "3D000" | "28000" | "28P01" => Self::Denied,
             // insufficient_privilege: a grant is missing, which is no order's fault
             "42501" => Self::Unavailable,
-            // connection, authorization, resources (disk, memory, connections), operator, system
-            state if ["08", "28", "53", "57", "58"].iter().any(|class| state.starts_with(class)) => Self::Unavailable,
+            // connection, resources (disk, memory, connections), operator, system
+            state if ["08", "53", "57", "58"].iter().any(|class| state.starts_with(class)) => Self::Unavailable,
             _deterministic => Self::Failed,
         }
     }
@@ -142,10 +165,10 @@ impl Kind {
             1062 => Self::Duplicate,
             // no such table, unknown column
             1146 | 1054 => Self::Schema,
-            // connections, access, shutdown, network
-            1040 | 1042..=1045 | 1049 | 1053 | 1077 | 1079 | 1129 | 1130 | 1158..=1161 | 1184 | 1203 | 1226 | 1698 => {
-                Self::Unavailable
-            }
+            // user, password, host, database
+            1044 | 1045 | 1049 | 1130 | 1698 => Self::Denied,
+            // connections, shutdown, network
+            1040 | 1042 | 1043 | 1053 | 1077 | 1079 | 1129 | 1158..=1161 | 1184 | 1203 | 1226 => Self::Unavailable,
             // a grant is missing, which is no order's fault: on the database, a table, a column, a routine
             1142 | 1143 | 1370 => Self::Unavailable,
             // disk full, memory, table full, storage engine
@@ -201,7 +224,15 @@ mod tests {
     #[test]
     fn a_missing_grant_is_no_orders_fault() {
         assert_eq!(Kind::of_postgres("42501"), Kind::Unavailable);
-        assert!([1044, 1142].into_iter().all(|number| Kind::of_mysql(number) == Kind::Unavailable));
+        assert_eq!(Kind::of_mysql(1142), Kind::Unavailable);
+    }
+
+    #[test]
+    fn a_refused_login_is_told_from_an_outage_but_waited_for_while_working() {
+        assert!(["28000", "28P01", "3D000"].into_iter().all(|state| Kind::of_postgres(state) == Kind::Denied));
+        assert!([1044, 1045, 1049, 1130, 1698].into_iter().all(|number| Kind::of_mysql(number) == Kind::Denied));
+        let later = Fault::Denied("no".into()).into_error("db");
+        assert!(matches!(&later, Error::Unavailable(text) if text == "db: no"), "{later:?}");
     }
 
     #[test]

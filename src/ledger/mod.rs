@@ -2,7 +2,7 @@
 //!
 //! The only home of `sea_orm`. Top down: this file holds the contract; `commit`, `epoch`, `read` and `stock` do the work,
 //! each with a fixed number of statements whatever the size of a batch; `sql` holds the statements, once for all databases;
-//! `statement` and `dialect` write them out; `pool` runs them, and `fault` says what an error means.
+//! `statement` and `dialect` write them out; `pool` runs them, and `fault` and `opening` say what an error means.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -22,6 +22,7 @@ mod connect;
 mod dialect;
 mod epoch;
 mod fault;
+mod opening;
 mod pool;
 mod read;
 mod schema;
@@ -41,6 +42,9 @@ pub enum Error {
     /// The database cannot be reached, is too slow, or refuses writes: try again later, nothing was decided for sure.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
+    /// The database does not let us in, at start: user, password, host or database; exit code 78.
+    #[error("{0}")]
+    Denied(String),
     /// The schema is absent or not the one this program knows; exit code 78.
     #[error("{0}")]
     Schema(String),
@@ -164,7 +168,7 @@ impl Ledger {
     /// Opens the pool; the database must answer. Does not wait for one that does not: the caller tries again.
     ///
     /// # Errors
-    /// [`Error::Unavailable`]; [`Error::Failed`] when the settings cannot work.
+    /// [`Error::Unavailable`]; [`Error::Denied`] and [`Error::Failed`] when the settings cannot work.
     pub async fn connect(settings: &config::Database) -> Result<Self, Error> {
         let pool = pool::Pool::open(settings, pool::Patience::Limited).await?;
         Ok(Self { pool, settings: Arc::new(settings.clone()) })
@@ -181,7 +185,7 @@ impl Ledger {
     /// The steps of the schema, oldest first, and which of them the database has. Reads only.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// [`Error::Schema`] when the database has steps that this program does not know; [`Error::Unavailable`].
     pub async fn schema_status(&self) -> Result<Vec<Step>, Error> {
         self.pool.run(|pool| async move { schema::status(&pool).await }).await
     }

@@ -15,6 +15,7 @@ use super::Error;
 use super::connect::configure;
 use super::dialect::Dialect;
 use super::fault::Fault;
+use super::opening::explain;
 use super::sql::Texts;
 use super::statement::{Bound, Text};
 use crate::config;
@@ -61,7 +62,10 @@ impl Pool {
             let dialect = dialect_of(&db).await?;
             Ok::<_, Fault>((db, dialect))
         };
-        let (db, dialect) = open.await.map_err(|fault| fault.into_error(&place))?;
+        let (db, dialect) = match open.await {
+            Ok(opened) => opened,
+            Err(fault) => return Err(explain(fault, settings).await),
+        };
         let writers = Semaphore::new(if dialect == Dialect::Sqlite { 1 } else { Semaphore::MAX_PERMITS });
         let statement = settings.statement_timeout_ms.duration();
         let limit = settings.acquire_timeout_ms.duration() + statement * 4;

@@ -1,7 +1,7 @@
 //! The schema: verified by the worker, changed by `lastunit migrate` under a lock of the database.
 
 use migration::{MigrationStatus, Migrator, MigratorTrait};
-use sea_orm::{ConnectionTrait, Statement};
+use sea_orm::{ConnectionTrait, DbErr, Statement};
 
 use super::Error;
 use super::dialect::Dialect;
@@ -33,7 +33,7 @@ const POSTGRES_LOCK: i64 = 0x6c61_7374_756e_6974;
 
 /// The steps, oldest first; reads only.
 pub(super) async fn status(pool: &Pool) -> Result<Vec<Step>, Fault> {
-    let steps = Migrator::get_migration_with_status_read_only(pool.db()).await?;
+    let steps = Migrator::get_migration_with_status_read_only(pool.db()).await.map_err(newer)?;
     let step = |step: &migration::Step| Step {
         name: step.name().to_owned(),
         applied: step.status() == MigrationStatus::Applied,
@@ -41,21 +41,22 @@ pub(super) async fn status(pool: &Pool) -> Result<Vec<Step>, Fault> {
     Ok(steps.iter().map(step).collect())
 }
 
+/// Steps that this program does not know are the migrator's only complaint of its own; it quotes the first one's name.
+fn newer(error: DbErr) -> Fault {
+    match error {
+        DbErr::Custom(text) => Fault::Newer(text.split('\'').nth(1).unwrap_or(&text).to_owned()),
+        other => other.into(),
+    }
+}
+
 /// Refuses a schema that is not this program's.
 pub(super) fn verify(place: &str, status: Result<Vec<Step>, Error>) -> Result<(), Error> {
-    match status {
-        // A step that this program does not know: the database is ahead.
-        Err(Error::Failed(text)) => {
-            Err(Error::Schema(format!("the database {place} has a schema of another version of this program: {text}")))
-        }
-        Err(error) => Err(error),
-        Ok(steps) => match steps.iter().find(|step| !step.applied) {
-            None => Ok(()),
-            Some(step) => Err(Error::Schema(format!(
-                "the database {place} does not have this program's schema ({} is missing): run `lastunit migrate`",
-                step.name
-            ))),
-        },
+    match status?.iter().find(|step| !step.applied) {
+        None => Ok(()),
+        Some(step) => Err(Error::Schema(format!(
+            "the database {place} does not have this program's schema ({} is missing): run `lastunit migrate`",
+            step.name
+        ))),
     }
 }
 
@@ -73,7 +74,7 @@ pub(super) async fn migrate(pool: &Pool, direction: Direction) -> Result<(), Fau
         Ok(()) => transaction.commit().await,
         Err(error) => {
             transaction.rollback().await?;
-            Err(error.into())
+            Err(newer(error))
         }
     }
 }

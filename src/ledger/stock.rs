@@ -56,7 +56,7 @@ impl Changed {
 
 /// A change that cannot be made; none of the others was made either.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{sku}: {available} available, {change}: stock must stay from 0 to {max}", max = i64::MAX)]
+#[error("{sku:?}: {available} available, {change}: stock must stay from 0 to {max}", max = i64::MAX)]
 pub struct Impossible {
     /// What.
     pub sku: Sku,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Unexpected, Visitor};
 
 use super::{InvalidCode, Malformed};
 
@@ -51,9 +51,9 @@ impl<'de> Deserialize<'de> for Message {
                     match key.0.as_str() {
                         "order_id" => message.order_id = seen.once("order_id", &mut map)?,
                         "sku" => message.sku = seen.once("sku", &mut map)?,
-                        "quantity" => message.quantity = seen.once("quantity", &mut map)?,
+                        "quantity" => message.quantity = seen.whole("quantity", &mut map)?,
                         "lines" => message.lines = seen.once("lines", &mut map)?,
-                        "hold_seconds" => message.hold_seconds = seen.once("hold_seconds", &mut map)?,
+                        "hold_seconds" => message.hold_seconds = seen.whole("hold_seconds", &mut map)?,
                         _ => map.next_value::<Skipped>().map(drop)?,
                     }
                 }
@@ -80,7 +80,7 @@ impl<'de> Deserialize<'de> for MessageLine {
                 while let Some(key) = map.next_key::<Key>()? {
                     match key.0.as_str() {
                         "sku" => sku = seen.once("sku", &mut map)?,
-                        "quantity" => quantity = seen.once("quantity", &mut map)?,
+                        "quantity" => quantity = seen.whole("quantity", &mut map)?,
                         _ => map.next_value::<Skipped>().map(drop)?,
                     }
                 }
@@ -110,6 +110,36 @@ impl Seen {
         self.0.push(field);
         map.next_value()
     }
+
+    fn whole<'de, A: MapAccess<'de>>(&mut self, field: &'static str, map: &mut A) -> Result<Option<u64>, A::Error> {
+        Ok(self.once::<Whole, A>(field, map)?.map(|number| number.0))
+    }
+}
+
+/// A whole number as JSON writes one. Whatever may have been rounded on its way (`1.0`, `1e3`) is none.
+struct Whole(u64);
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Number;
+        impl Visitor<'_> for Number {
+            type Value = Whole;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a whole number below 2^64, without fraction, exponent or quotes")
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<Whole, E> {
+                Ok(Whole(number))
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Whole, E> {
+                let whole = u64::try_from(number).map(Whole);
+                whole.map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))
+            }
+        }
+        deserializer.deserialize_u64(Number)
+    }
 }
 
 /// An object's key.
@@ -117,8 +147,8 @@ impl Seen {
 #[serde(transparent)]
 struct Key(String);
 
-/// A value of no interest. Unlike [`IgnoredAny`] it descends through `deserialize_any`, so that serde_json's depth limit
-/// of 128 holds for what is ignored, too.
+/// A value or key of no interest. Unlike [`serde::de::IgnoredAny`] it descends through `deserialize_any`, so that what is no
+/// JSON is refused wherever it stands: serde_json's depth limit of 128, halves of surrogate pairs, numbers out of range.
 struct Skipped;
 
 impl<'de> Deserialize<'de> for Skipped {
@@ -164,7 +194,7 @@ impl<'de> Visitor<'de> for Skipped {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
-        while map.next_key::<IgnoredAny>()?.is_some() {
+        while map.next_key::<Skipped>()?.is_some() {
             map.next_value::<Skipped>()?;
         }
         Ok(self)

@@ -218,7 +218,10 @@ fn sum_lines(sent: &[MessageLine], limits: &Limits) -> Result<Vec<Line>, String>
         let quantity = match i64::try_from(line.quantity) {
             Ok(0) => return Err(format!("quantity of {:?} is 0: it must be at least 1", line.sku)),
             Ok(quantity) if quantity <= limits.max_quantity => quantity,
-            _ => return Err(format!("quantity {} is more than {}", line.quantity, limits.max_quantity)),
+            _ => {
+                let (sku, quantity, most) = (&line.sku, line.quantity, limits.max_quantity);
+                return Err(format!("quantity of {sku:?} is {quantity}, more than {most}"));
+            }
         };
         let index = *position.entry(line.sku.as_str()).or_insert(lines.len());
         if index == lines.len() {

@@ -47,7 +47,8 @@ fn the_content_hash_ignores_the_order_of_lines_but_not_the_hold() {
 
 #[test]
 fn harmless_extras_are_tolerated() {
-    order("\u{feff}{\"order_id\":\"A\",\"sku\":\"X\",\"quantity\":1,\"note\":{\"deep\":[1,2.5,null]}}\n");
+    order("\u{feff}{\"order_id\":\"A\",\"sku\":\"X\",\"quantity\":1,\"note\":{\"deep\":[1,2.5,null]}}\r\n");
+    order(r#"{"order_id":"A","sku":"X","quantity":1,"lines":null,"Quantity":"7","x":1,"x":2}"#);
 }
 
 #[test]
@@ -64,6 +65,12 @@ fn what_is_not_json_has_the_code_json() {
         "hello",
         r#"{"order_id":"A","sku":"X","quantity":1} x"#,
         r#"{"order_id":"A","sku":"X","quantity":01}"#,
+        r#"{"order_id":"A","sku":"X","quantity":1,}"#,
+        r#"{"order_id":"A","sku":"X","quantity":1,"x":NaN}"#,
+        r#"{"order_id":"A","sku":"X","quantity":1,"x":1e999}"#,
+        r#"{"order_id":"A","sku":"X","quantity":1,"x":{"\ud800":1}}"#,
+        "{\"order_id\":\"A\nB\",\"sku\":\"X\",\"quantity\":1}",
+        "\u{feff}\u{feff}{\"order_id\":\"A\",\"sku\":\"X\",\"quantity\":1}",
     ] {
         assert_eq!(code(body), "json", "{body}");
     }
@@ -77,7 +84,11 @@ fn what_is_not_utf8_has_the_code_encoding() {
 
 #[test]
 fn what_is_too_large_is_not_read() {
-    assert_eq!(code(vec![b' '; 10_001]), "too-large");
+    let mut body = br#"{"order_id":"A","sku":"X","quantity":1}"#.to_vec();
+    body.resize(LIMITS.max_bytes, b' ');
+    assert!(parse(&body, &LIMITS).is_ok(), "the limit itself is allowed");
+    body.push(b' ');
+    assert_eq!(code(body), "too-large");
 }
 
 #[test]
@@ -90,11 +101,30 @@ fn json_that_is_not_an_order_says_what_is_wrong() {
         (r#"{"order_id":"A\u0000","sku":"X","quantity":1}"#, "U+0000"),
         (r#"{"order_id":"A","order_id":"B","sku":"X","quantity":1}"#, "duplicate field `order_id`"),
         (r#"{"order_id":"A","sku":"X","quantity":0}"#, "at least 1"),
-        (r#"{"order_id":"A","sku":"X","quantity":-1}"#, "quantity: invalid value"),
-        (r#"{"order_id":"A","sku":"X","quantity":1.0}"#, "quantity: invalid type"),
-        (r#"{"order_id":"A","sku":"X","quantity":"1"}"#, "quantity: invalid type"),
-        (r#"{"order_id":"A","sku":"X","quantity":99999999999999999999}"#, "quantity: invalid type"),
-        (r#"{"order_id":"A","sku":"X","quantity":1001}"#, "more than 1000"),
+        (
+            r#"{"order_id":"A","sku":"X","quantity":-1}"#,
+            "quantity: invalid value: integer `-1`, expected a whole number",
+        ),
+        (r#"{"order_id":"A","sku":"X","quantity":1.0}"#, "quantity: invalid type: floating point `1.0`"),
+        (r#"{"order_id":"A","sku":"X","quantity":1e0}"#, "without fraction, exponent or quotes"),
+        (r#"{"order_id":"A","sku":"X","quantity":"1"}"#, "quantity: invalid type: string"),
+        (r#"{"order_id":"A","sku":"X","quantity":true}"#, "quantity: invalid type: boolean"),
+        (r#"{"order_id":"A","sku":"X","quantity":99999999999999999999}"#, "below 2^64"),
+        (r#"{"order_id":"A","sku":"X","quantity":18446744073709551615}"#, "18446744073709551615, more than 1000"),
+        (r#"{"order_id":"A","sku":"X","quantity":1001}"#, "quantity of \"X\" is 1001, more than 1000"),
+        (r#"{"order_id":"A","sku":17,"quantity":1}"#, "sku: invalid type"),
+        (r#"{"order_id":["A"],"sku":"X","quantity":1}"#, "order_id: invalid type"),
+        (r#"{"order_id":"A","quantity":1}"#, "sku is missing"),
+        (r#"{"order_id":"A"}"#, "neither sku and quantity nor lines"),
+        (r#"{"order_id":"A\u0085","sku":"X","quantity":1}"#, "U+0085"),
+        (r#"{"order_id":"A","sku":"X\n","quantity":1}"#, "sku: an id holds the control character U+000A"),
+        (r#"{"order_id":"A","sku":"","quantity":1}"#, "sku: an id is empty"),
+        (r#"{"order_id":"A","lines":[{"sku":"X","quantity":1,"sku":"Y"}]}"#, "lines[0]: duplicate field `sku`"),
+        (r#"{"order_id":"A","lines":[{"sku":"X","quantity":1},{"sku":null,"quantity":1}]}"#, "missing field `sku`"),
+        (r#"{"order_id":"A","lines":{"sku":"X","quantity":1}}"#, "lines: invalid type: map"),
+        (r#"{"order_id":"A","sku":"X","quantity":1,"hold_seconds":"60"}"#, "hold_seconds: invalid type"),
+        ("null", "an order object"),
+        ("17", "an order object"),
         (r#"{"order_id":"A","sku":"X"}"#, "quantity is missing"),
         (r#"{"order_id":"A","lines":[]}"#, "lines is empty"),
         (r#"{"order_id":"A","lines":[["X",1]]}"#, "a line object"),
@@ -114,6 +144,9 @@ fn json_that_is_not_an_order_says_what_is_wrong() {
 fn too_many_lines_and_too_long_ids_are_refused() {
     let line = r#"{"sku":"X","quantity":1}"#;
     assert!(detail(&format!(r#"{{"order_id":"A","lines":[{line},{line},{line},{line}]}}"#)).contains("4 lines"));
+    order(&format!(r#"{{"order_id":"{}","sku":"{}é","quantity":1}}"#, "x".repeat(255), "x".repeat(253)));
+    let wide = "é".repeat(128);
+    assert!(detail(&format!(r#"{{"order_id":"A","sku":"{wide}","quantity":1}}"#)).contains("256 bytes"));
     let long = "x".repeat(MAX_ID_BYTES + 1);
     assert!(detail(&format!(r#"{{"order_id":"{long}","sku":"X","quantity":1}}"#)).contains("256 bytes"));
 }
@@ -123,4 +156,10 @@ fn an_ignored_field_may_not_be_nested_without_end() {
     let deep = format!(r#"{{"order_id":"A","sku":"X","quantity":1,"x":{}{}}}"#, "[".repeat(1_000), "]".repeat(1_000));
     assert_eq!(code(&deep), "json");
     assert!(detail(&deep).contains("recursion limit"), "{}", detail(&deep));
+    // The order itself is the first of the 127 levels that are read.
+    let nested = |levels| {
+        format!(r#"{{"order_id":"A","sku":"X","quantity":1,"x":{}{}}}"#, "[".repeat(levels), "]".repeat(levels))
+    };
+    order(&nested(126));
+    assert_eq!(code(nested(127)), "json");
 }

@@ -59,7 +59,7 @@ pub enum Error {
     #[error("a task of the worker panicked: {0}")]
     Panicked(String),
     /// The time for finishing was over; what was left goes back to the queue.
-    #[error("{0} batches were still in work when the time for finishing was over; their orders go back to the queue")]
+    #[error("the time for finishing was over; orders still in work go back to the queue (batches: {0})")]
     Unfinished(usize),
 }
 

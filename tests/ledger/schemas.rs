@@ -45,8 +45,16 @@ async fn a_missing_schema_is_one_clear_line(db: Db) {
 
 async fn a_newer_schema_is_refused(db: Db) {
     db.plant("INSERT INTO seaql_migrations (version, applied_at) VALUES ('m99990101_000001_future', 0)").await;
-    let Err(Error::Schema(text)) = db.ledger.verify_schema().await else { panic!("verified") };
-    assert!(text.contains("another version"), "{text}");
+    let told = [
+        db.ledger.verify_schema().await,
+        db.ledger.schema_status().await.map(drop),
+        db.ledger.migrate(Direction::Up).await,
+        db.ledger.migrate(Direction::Down).await,
+    ];
+    for told in told {
+        let Err(Error::Schema(text)) = told else { panic!("{told:?}") };
+        assert!(text.contains("step m99990101_000001_future") && text.contains("run that version"), "{text}");
+    }
 }
 
 #[tokio::test]
@@ -55,4 +63,5 @@ async fn a_server_that_does_not_answer_is_named_without_its_password() {
     settings.acquire_timeout_ms = lastunit::config::Millis(200);
     let Err(Error::Unavailable(text)) = Ledger::connect(&settings).await else { panic!("connected") };
     assert!(text.contains("127.0.0.1:1/orders") && !text.contains("hunter2"), "{text}");
+    assert!(text.contains("connecting to 127.0.0.1 port 1: Connection refused"), "{text}");
 }

@@ -8,6 +8,8 @@ use crate::on_each_backend;
 use crate::support::{Backend, SOON, Sandbox, eventually};
 
 const MAX_BYTES: usize = 4_096;
+const MAX_LINES: usize = 40;
+const LINE: &str = r#"{"sku":"X","quantity":1},"#;
 
 on_each_backend!(malformed_messages_among_good_ones_are_told_apart);
 
@@ -36,9 +38,20 @@ fn every_kind() -> Vec<Bad> {
         bad("json", r#"{"order_id":"B","sku":"X","quantity":1"#),
         bad("json", r#"{"order_id":"B","sku":"X","quantity":1} and more"#),
         bad("json", deep),
+        bad("json", "{\"order_id\":\"B\n\",\"sku\":\"X\",\"quantity\":1}"),
+        bad("json", r#"{"order_id":"B\ud800","sku":"X","quantity":1}"#),
+        bad("json", r#"{"order_id":"B","sku":"X","quantity":1,}"#),
+        bad("json", r#"{"order_id":"B","sku":"X","quantity":NaN}"#),
         bad("encoding", *b"{\"order_id\":\"B\xff\",\"sku\":\"X\",\"quantity\":1}"),
         bad("encoding", *b"\xff\xfe{\0}\0"),
+        bad("encoding", *b"{\"order_id\":\"B\",\"sku\":\"X\xc0\xaf\",\"quantity\":1}"),
         with("encoding", "not really zipped", plain().with_content_encoding("gzip".into())),
+        with(
+            "encoding",
+            r#"{"order_id":"B4","sku":"X","quantity":1}"#,
+            plain().with_content_encoding("deflate".into()),
+        ),
+        with("encoding", r#"{"order_id":"B5","sku":"X","quantity":1}"#, plain().with_content_encoding("latin1".into())),
         bad("too-large", format!(r#"{{"order_id":"B","sku":"X","quantity":1,"x":"{}"}}"#, "x".repeat(MAX_BYTES))),
         bad("order", "[]"),
         bad("order", r#"["B","X",1]"#),
@@ -52,10 +65,20 @@ fn every_kind() -> Vec<Bad> {
         bad("order", r#"{"order_id":"B","sku":"X","quantity":1.0}"#),
         bad("order", r#"{"order_id":"B","sku":"X","quantity":"1"}"#),
         bad("order", r#"{"order_id":"B","sku":"X","quantity":99999999999999999999}"#),
+        bad("order", r#"{"order_id":"B","sku":"X","quantity":1e0}"#),
+        bad("order", r#"{"order_id":"B","sku":"X","quantity":1000001}"#),
+        bad("order", r#"{"order_id":"B","lines":[{"sku":"X","quantity":600000},{"sku":"X","quantity":600000}]}"#),
+        bad("order", r#"{"order_id":"B","sku":"X\u007f","quantity":1}"#),
+        bad("order", r#"{"order_id":"B","sku":17,"quantity":1}"#),
+        bad("order", r#"{"order_id":"B","sku":"X","quantity":1,"hold_seconds":-1}"#),
+        bad("order", r#"{"order_id":"B","sku":"X","quantity":1,"hold_seconds":315360001}"#),
+        bad("order", r#"{"order_id":"B","lines":[{"sku":"X","quantity":1,"quantity":2}]}"#),
         bad("order", r#"{"order_id":"B","lines":[]}"#),
         bad("order", r#"{"order_id":"B","lines":[["X",1]]}"#),
         bad("order", r#"{"order_id":"B","sku":"X","quantity":1,"lines":[{"sku":"X","quantity":1}]}"#),
         bad("order", format!(r#"{{"order_id":"{}","sku":"X","quantity":1}}"#, "B".repeat(256))),
+        bad("order", format!(r#"{{"order_id":"B","sku":"{}","quantity":1}}"#, "é".repeat(128))),
+        bad("order", format!(r#"{{"order_id":"B","lines":[{}{{"sku":"X","quantity":1}}]}}"#, LINE.repeat(MAX_LINES))),
         with("unsupported-type", r#"{"order_id":"B1"}"#, plain().with_type("confirm".into())),
         with("unsupported-type", r#"{"order_id":"B2"}"#, plain().with_type("release".into())),
         with("unsupported-type", r#"{"order_id":"B3","sku":"X","quantity":1}"#, plain().with_type("refund".into())),
@@ -65,6 +88,7 @@ fn every_kind() -> Vec<Bad> {
 async fn malformed_messages_among_good_ones_are_told_apart(backend: Backend) {
     let mut sandbox = Sandbox::ready(backend).await;
     sandbox.set("broker.max_message_bytes", MAX_BYTES);
+    sandbox.set("order.max_lines", MAX_LINES);
     sandbox.stock("X", 1_000).await;
     let listener = sandbox.rabbit.listen().await;
     let workers = sandbox.workers(1).await;

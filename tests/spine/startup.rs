@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::on_each_backend;
 use crate::support::redis_server::free_port;
-use crate::support::{Backend, Finished, Sandbox};
+use crate::support::{Backend, Finished, Links, Proxy, SOON, Sandbox, WorkerProcess, eventually};
 
 const CONFIG: i32 = 78;
 const UNAVAILABLE: i32 = 69;
@@ -59,11 +59,12 @@ async fn a_usage_error_exits_with_2() {
 #[tokio::test]
 async fn a_service_that_is_not_there_is_named_within_the_startup_time() {
     let port = free_port();
+    let refused = format!("connecting to 127.0.0.1 port {port}: Connection refused");
     let unreachable = [
         ("redis.url", format!("redis://:{SECRET}@127.0.0.1:{port}"), "redis"),
         ("broker.url", format!("amqp://guest:{SECRET}@127.0.0.1:{port}/%2f"), "broker"),
-        ("database.url", format!("postgres://shop:{SECRET}@127.0.0.1:{port}/shop"), "database"),
-        ("database.url", format!("mysql://shop:{SECRET}@127.0.0.1:{port}/shop"), "database"),
+        ("database.url", format!("postgres://shop:{SECRET}@127.0.0.1:{port}/shop"), refused.as_str()),
+        ("database.url", format!("mysql://shop:{SECRET}@127.0.0.1:{port}/shop"), &refused),
     ];
     for (key, url, name) in unreachable {
         let mut sandbox = Sandbox::ready(Backend::Sqlite).await;
@@ -77,6 +78,51 @@ async fn a_service_that_is_not_there_is_named_within_the_startup_time() {
         // For the clean-up.
         sandbox.set(key, right);
     }
+}
+
+#[tokio::test]
+async fn a_database_that_lets_nobody_in_is_a_matter_of_settings() {
+    for backend in [Backend::Postgres, Backend::MariaDb] {
+        let mut sandbox = Sandbox::empty(backend).await;
+        let right = sandbox.get("database.url").to_owned();
+        let mut url: url::Url = right.parse().expect("an address");
+        url.set_username("lastunit_nobody").and_then(|()| url.set_password(Some(SECRET))).expect("a login");
+        sandbox.set("database.url", &url);
+        let start = Instant::now();
+        for command in [&["worker"][..], &["migrate", "status"]] {
+            expect_clear(sandbox.run(command).await, CONFIG, "lets nobody in");
+        }
+        assert!(start.elapsed() < OVERHEAD * 2, "nothing to wait for: {:?}", start.elapsed());
+        // For the clean-up.
+        sandbox.set("database.url", right);
+    }
+}
+
+#[tokio::test]
+async fn commands_wait_for_a_broker_that_is_starting() {
+    let mut sandbox = Sandbox::empty(Backend::Sqlite).await;
+    let right = sandbox.get("broker.url").to_owned();
+    let mut url: url::Url = right.parse().expect("an address");
+    let proxy = Proxy::before(url.port().unwrap_or(5672));
+    url.set_port(Some(proxy.port())).expect("a port");
+    sandbox.set("broker.url", &url);
+    sandbox.set("startup.wait_ms", 60_000);
+    std::fs::write(sandbox.folder().join("orders"), "{\"order_id\":\"A\",\"sku\":\"X\",\"quantity\":1}\n")
+        .expect("written");
+    for arguments in [&["topology"][..], &["publish", "orders"], &["dead", "list"]] {
+        proxy.close();
+        let log = sandbox.folder().join(format!("{}.log", arguments[0]));
+        let mut process = WorkerProcess::start(sandbox.command(arguments), log);
+        eventually("it waits", SOON, async || {
+            if process.printed().contains("does not answer yet") { Ok(()) } else { Err(process.printed()) }
+        })
+        .await;
+        proxy.set(Links::OPEN);
+        assert!(process.wait_exit(SOON).await.success(), "{}", process.printed());
+    }
+    assert_eq!(sandbox.rabbit.count("orders").await, 1);
+    // For the clean-up.
+    sandbox.set("broker.url", right);
 }
 
 on_each_backend!(a_database_without_the_schema_is_refused_with_what_to_do);

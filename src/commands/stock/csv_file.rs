@@ -7,17 +7,21 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 
+use super::parse_units;
 use crate::ledger::Change;
 use crate::order::Sku;
 
 /// Bad rows that are named; a file of another kind has nothing else.
 const MOST_FAULTS: usize = 20;
 
-/// Reads a file.
+/// Reads a file, or standard input for `-`.
 ///
 /// # Errors
 /// Why it cannot be read, or one line per bad row.
 pub(super) fn read(path: &Path) -> anyhow::Result<BTreeMap<Sku, Change>> {
+    if path.as_os_str() == "-" {
+        return parse(std::io::stdin().lock()).context("standard input: nothing was imported");
+    }
     let file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
     parse(file).with_context(|| format!("{}: nothing was imported", path.display()))
 }
@@ -27,8 +31,12 @@ fn parse(source: impl Read) -> anyhow::Result<BTreeMap<Sku, Change>> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(source);
     let headers = reader.headers()?.clone();
     let column = |name: &str| {
-        let found = headers.iter().position(|header| header.trim_start_matches('\u{feff}').trim() == name);
-        found.with_context(|| format!("line 1: the column {name} is missing; the columns must be sku,available"))
+        let mut found = headers.iter().enumerate().filter(|(_, header)| is_named(header, name)).map(|(at, _)| at);
+        match (found.next(), found.next()) {
+            (Some(at), None) => Ok(at),
+            (None, _) => bail!("line 1: the column {name} is missing; the columns must be sku,available"),
+            (Some(_), Some(_)) => bail!("line 1: the column {name} stands there twice"),
+        }
     };
     let (sku, available) = (column("sku")?, column("available")?);
     let (mut changes, mut faults) = (BTreeMap::new(), Vec::new());
@@ -36,8 +44,9 @@ fn parse(source: impl Read) -> anyhow::Result<BTreeMap<Sku, Change>> {
         let read = match record {
             Ok(record) => {
                 let line = record.position().map_or(0, csv::Position::line);
-                insert(&mut changes, record.get(sku), record.get(available))
-                    .map_err(|fault| format!("line {line}: {fault}"))
+                let fits = expect_columns(record.len(), headers.len());
+                let read = fits.and_then(|()| insert(&mut changes, record.get(sku), record.get(available)));
+                read.map_err(|fault| format!("line {line}: {fault}"))
             }
             Err(fault) => Err(fault.to_string()),
         };
@@ -56,11 +65,19 @@ fn parse(source: impl Read) -> anyhow::Result<BTreeMap<Sku, Change>> {
     bail!(faults.join("\n"))
 }
 
+fn is_named(header: &str, name: &str) -> bool {
+    header.trim_start_matches('\u{feff}').trim() == name
+}
+
+/// A comma too many moves the numbers into other columns. What a shorter row lacks is named when it is wanted.
+fn expect_columns(found: usize, wanted: usize) -> Result<(), String> {
+    if found <= wanted { Ok(()) } else { Err(format!("{found} columns instead of {wanted}")) }
+}
+
 fn insert(changes: &mut BTreeMap<Sku, Change>, sku: Option<&str>, available: Option<&str>) -> Result<(), String> {
     let sku = Sku::new(sku.ok_or("the SKU is missing")?)?;
     let text = available.ok_or("the number of available units is missing")?;
-    let available = text.trim().parse::<i64>().ok().filter(|available| *available >= 0);
-    let available = available.ok_or_else(|| format!("available is {text:?}: it must be a whole number, 0 or more"))?;
+    let available = parse_units(text).map_err(|fault| format!("available is {text:?}: {fault}"))?;
     match changes.entry(sku) {
         Entry::Vacant(entry) => {
             entry.insert(Change::Set(available));
@@ -90,14 +107,21 @@ mod tests {
         let changes = parse("\u{feff}name,available,sku\nBoots,7,B\n".as_bytes()).expect("good");
         assert_eq!(changes.into_values().collect::<Vec<_>>(), [Change::Set(7)]);
         assert!(faults("item,count\nA,1\n").contains("column sku is missing"));
+        assert!(faults("sku,available,sku\nA,1,B\n").contains("column sku stands there twice"));
     }
 
     #[test]
     fn every_bad_row_is_named_with_its_line() {
-        let faults = faults("sku,available\nA,1\nB,-1\nC,x\n,1\nA,2\nD\n");
-        for line in
-            ["line 3: available is \"-1\"", "line 4: available is \"x\"", "line 5: an id is empty", "line 6", "line 7"]
-        {
+        let faults = faults("sku,available\nA,1\nB,-1\nC,x\n,1\nA,2\nD\nE,1,2\nF,9223372036854775808\n");
+        for line in [
+            "line 3: available is \"-1\": it must be 0 or more",
+            "line 4: available is \"x\": it must be a whole number",
+            "line 5: an id is empty",
+            "line 6: \"A\" stands in the file twice",
+            "line 7: the number of available units is missing",
+            "line 8: 3 columns instead of 2",
+            "line 9: available is \"9223372036854775808\": it must be a whole number from 0 to 9223372036854775807",
+        ] {
             assert!(faults.contains(line), "{line}: {faults}");
         }
     }
