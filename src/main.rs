@@ -49,7 +49,7 @@ fn exit_code(error: &anyhow::Error) -> ExitCode {
         }
         if let Some(error) = cause.downcast_ref::<ledger::Error>() {
             return match error {
-                ledger::Error::Schema(_) => Some(EXIT_CONFIG),
+                ledger::Error::Schema(_) | ledger::Error::Settings(_) => Some(EXIT_CONFIG),
                 ledger::Error::Unavailable(_) => Some(EXIT_UNAVAILABLE),
                 ledger::Error::Failed(_) => None,
             };

@@ -55,7 +55,7 @@ impl MayPass for ledger::Error {
     fn may_pass(&self) -> bool {
         match self {
             Self::Unavailable(_) => true,
-            Self::Schema(_) | Self::Failed(_) => false,
+            Self::Schema(_) | Self::Settings(_) | Self::Failed(_) => false,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! [`Settings::load`] is the only way in. `config/default.toml` documents every key.
 
 mod address;
+mod tls;
 mod validate;
 
 use std::collections::HashMap;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 pub use address::Address;
+pub(crate) use tls::certificate_hint;
 
 /// The embedded default settings, as TOML.
 pub const DEFAULT: &str = include_str!("../../config/default.toml");
@@ -268,7 +270,8 @@ impl Settings {
 
 impl From<config::ConfigError> for Error {
     fn from(fault: config::ConfigError) -> Self {
-        Self::Unreadable(fault.to_string())
+        // It quotes values and lines of files.
+        Self::Unreadable(address::without_passwords(&fault.to_string()))
     }
 }
 

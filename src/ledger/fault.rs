@@ -50,6 +50,20 @@ impl Fault {
     }
 }
 
+impl Error {
+    /// What no waiting will mend, seen while the first connection is opened.
+    pub(super) fn at_opening(self) -> Self {
+        match self {
+            // The drivers pass it on as an I/O error.
+            Self::Unavailable(text) if text.contains("invalid peer certificate") => Self::Settings(format!(
+                "the database's certificate is not trusted: name its authority in database.tls_ca, and its host as the \
+                 certificate does in database.url ({text})"
+            )),
+            other => other,
+        }
+    }
+}
+
 impl From<DbErr> for Fault {
     fn from(error: DbErr) -> Self {
         match &error {

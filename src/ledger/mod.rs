@@ -28,6 +28,7 @@ mod sql;
 mod statement;
 mod stock;
 mod totals;
+mod url;
 
 pub use audit::{Audit, Check, Finding};
 pub use schema::{Direction, Step};
@@ -43,6 +44,10 @@ pub enum Error {
     /// The schema is absent or not the one this program knows; exit code 78.
     #[error("{0}")]
     Schema(String),
+    /// The settings of the connection cannot work: a certificate that is not trusted. Only while opening it; later on
+    /// the same is [`Error::Unavailable`]. Exit code 78.
+    #[error("{0}")]
+    Settings(String),
     /// The statement failed, and would fail again.
     #[error("the database refused: {0}")]
     Failed(String),

@@ -55,13 +55,13 @@ impl Pool {
     /// Opens it; the database must answer.
     pub(super) async fn open(settings: &config::Database, patience: Patience) -> Result<Self, Error> {
         let place = settings.url.to_string();
-        let options = configure(settings, patience).await?;
+        let options = configure(settings, patience);
         let open = async {
             let db = open_calmly(options).await?;
             let dialect = dialect_of(&db).await?;
             Ok::<_, Fault>((db, dialect))
         };
-        let (db, dialect) = open.await.map_err(|fault| fault.into_error(&place))?;
+        let (db, dialect) = open.await.map_err(|fault| fault.into_error(&place).at_opening())?;
         let writers = Semaphore::new(if dialect == Dialect::Sqlite { 1 } else { Semaphore::MAX_PERMITS });
         let statement = settings.statement_timeout_ms.duration();
         let limit = settings.acquire_timeout_ms.duration() + statement * 4;
