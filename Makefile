@@ -13,7 +13,7 @@ endif
 # where a test can hold a worker.
 CHECKED := --workspace --features lastunit/checkpoints --locked
 
-.PHONY: help demo test lint docs advisories build
+.PHONY: help demo test lint docs advisories build compat
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -43,3 +43,6 @@ advisories: ## Known advisories and licences of the dependencies, where cargo-de
 
 test: lint docs advisories ## Everything that must hold before a change lands; the same as CI
 	$(SERVICES) rabbitmq redis postgres mariadb -- $(CARGO) test $(CHECKED) --no-fail-fast
+
+compat: ## The end-to-end tests against newer servers (root, 2 GB of Debian's newer suites); SERVERS="redis@sid …" for some
+	CARGO="$(CARGO)" scripts/compat.sh $(SERVERS)
