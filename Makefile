@@ -37,7 +37,7 @@ docs: ## The code's documentation, warnings denied
 advisories: ## Known advisories and licences of the dependencies, where cargo-deny and its database are at hand
 	@if ! command -v cargo-deny >/dev/null; then \
 	  echo "not checked: advisories and licences (cargo install cargo-deny, then cargo deny fetch)"; \
-	elif ! compgen -G "$${CARGO_HOME:-$$HOME/.cargo}/advisory-db*/*" >/dev/null; then \
+	elif ! compgen -G "$${CARGO_HOME:-$$HOME/.cargo}/advisory-dbs/*/" >/dev/null; then \
 	  echo "not checked: advisories (cargo deny fetch)"; cargo deny --offline check licenses bans sources; \
 	else cargo deny --offline check; fi
 
