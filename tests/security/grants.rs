@@ -6,12 +6,14 @@ use sea_orm::{ConnectionTrait as _, Database};
 use url::Url;
 use uuid::Uuid;
 
+use crate::secrets::expect_no_secret;
 use crate::servers::RabbitMq;
 use crate::shift;
 use crate::support::grants::{documented, redis_acl};
 use crate::support::redis_cluster::redis_cli;
 use crate::support::{Backend, Certificates, Rabbit, RedisServer, Sandbox};
 
+/// What [`expect_no_secret`] looks for.
 const PASSWORD: &str = "t0p-s3cret";
 
 /// A user of a shared database server, gone when this is dropped: after the database, which holds its grants.
@@ -72,7 +74,8 @@ async fn expect_enough(backend: Backend, service: &str) {
         run(&admin, &grant.replace("lastunit.", &format!("{database}."))).await;
     }
     sandbox.set("database.url", user.url(&sandbox));
-    shift::work(&sandbox).await;
+    sandbox.set("log.filter", "trace");
+    expect_no_secret(&shift::work(&sandbox).await, "a worker");
     // It has no others: what would reset a fence is refused.
     let worker = Database::connect(sandbox.get("database.url")).await.expect("the worker's own connection");
     for forbidden in ["delete from stock", "drop table stock", "create table t (n int)"] {

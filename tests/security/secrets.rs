@@ -11,7 +11,7 @@ const SECRET: &str = "t0p-s3cret/?#";
 const IN_A_URL: &str = "t0p-s3cret%2F%3F%23";
 
 /// Every form in which some library could print it: enough of it to be of use to a reader.
-fn expect_no_secret(printed: &str, doing: &str) {
+pub fn expect_no_secret(printed: &str, doing: &str) {
     let part = "t0p-s3cret";
     let decimal = part.bytes().map(|byte| byte.to_string()).collect::<Vec<_>>().join(", ");
     let hexadecimal: String = part.bytes().map(|byte| format!("{byte:02x}")).collect();
