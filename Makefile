@@ -16,7 +16,7 @@ CHECKED := --workspace --features lastunit/checkpoints --locked
 # Inputs of `make fuzz`.
 RUNS ?= 1000000
 
-.PHONY: help demo test lint docs advisories build benches fuzz
+.PHONY: help demo test lint docs advisories build benches fuzz compat
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -40,7 +40,7 @@ docs: ## The code's documentation, warnings denied
 advisories: ## Known advisories and licences of the dependencies, where cargo-deny and its database are at hand
 	@if ! command -v cargo-deny >/dev/null; then \
 	  echo "not checked: advisories and licences (cargo install cargo-deny, then cargo deny fetch)"; \
-	elif ! compgen -G "$${CARGO_HOME:-$$HOME/.cargo}/advisory-db*/*" >/dev/null; then \
+	elif ! compgen -G "$${CARGO_HOME:-$$HOME/.cargo}/advisory-dbs/*/" >/dev/null; then \
 	  echo "not checked: advisories (cargo deny fetch)"; cargo deny --offline check licenses bans sources; \
 	else cargo deny --offline check; fi
 
@@ -55,3 +55,6 @@ fuzz: ## The parser on RUNS generated inputs (a million): no panic, no hang, and
 	@command -v cargo-fuzz >/dev/null || { echo "make fuzz needs cargo-fuzz and a C++ compiler: cargo install cargo-fuzz --locked" >&2; exit 1; }
 	@mkdir -p fuzz/corpus/order
 	cd fuzz && RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run order corpus/order seeds -- -runs=$(RUNS) -timeout=10 -max_len=4096 -dict=order.dict -print_final_stats=1
+
+compat: ## The end-to-end tests against newer servers (root, 2 GB of Debian's newer suites); SERVERS="redis@sid …" for some
+	CARGO="$(CARGO)" scripts/compat.sh $(SERVERS)

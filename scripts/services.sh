@@ -239,9 +239,8 @@ provide_and_export() { # service
 
 # --- The end -----------------------------------------------------------------------------------------------------
 
-stop_all() {
-    local status=$? index name pid until
-    trap '' INT TERM HUP
+stop_servers() {
+    local index name pid until
     for ((index = ${#STARTED[@]} - 1; index >= 0; index--)); do
         read -r name pid <<<"${STARTED[index]}"
         # PostgreSQL waits for its clients on SIGTERM; SIGINT ends them.
@@ -252,7 +251,14 @@ stop_all() {
         wait "$pid" 2>/dev/null || true
         say "$name: stopped"
     done
+    STARTED=()
     [[ -z $EPMD_PORT ]] || ERL_EPMD_PORT=$EPMD_PORT epmd -kill >/dev/null 2>&1 || true
+}
+
+stop_all() {
+    local status=$?
+    trap '' INT TERM HUP
+    stop_servers
     [[ -z $FOLDER ]] || rm -rf "$FOLDER"
     exit $status
 }
@@ -278,4 +284,5 @@ main() {
     "$@"
 }
 
-main "$@"
+# scripts/compat.sh takes the functions alone.
+[[ ${BASH_SOURCE[0]} != "$0" ]] || main "$@"

@@ -23,7 +23,23 @@ pub(crate) async fn open(settings: &config::Broker, role: &str) -> Result<Connec
     let runtime = lapin::runtime::default_runtime().map_err(|fault| classify("starting a connection", &fault))?;
     let tls = tls(settings).await?;
     let connecting = lapin::Connect::connect_with_config(address(&settings.url)?, properties, tls, runtime);
-    within(settings.call_timeout_ms.duration(), &format!("connecting to {}", settings.url), connecting).await
+    let opened =
+        within(settings.call_timeout_ms.duration(), &format!("connecting to {}", settings.url), connecting).await;
+    opened.map_err(|error| explain_handshake(settings, error))
+}
+
+/// What is wrong with the settings shows in a TLS handshake, which the library passes on as an I/O error.
+fn explain_handshake(settings: &config::Broker, error: Error) -> Error {
+    let Error::Unavailable(text) = error else { return error };
+    if text.contains("invalid peer certificate") {
+        return Error::Refused(format!(
+            "the broker's certificate is not trusted: name its authority in broker.tls_ca, and its host as the certificate \
+             does in broker.url ({text})"
+        ));
+    }
+    let is_encrypted = settings.url.scheme() == "amqps";
+    let hint = config::certificate_hint("broker", is_encrypted, &settings.tls_client_cert, &text);
+    Error::Unavailable(text + &hint.unwrap_or_default())
 }
 
 fn address(url: &config::Address) -> Result<AMQPUri, Error> {

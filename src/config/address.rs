@@ -28,6 +28,19 @@ impl Address {
         self.0.split(':').next().unwrap_or_default().to_ascii_lowercase()
     }
 
+    /// Why it is no URL. Lists of hosts and files are not looked at here: no URL library reads them.
+    pub(super) fn fault(&self) -> Option<String> {
+        let scheme = self.scheme();
+        if scheme == "sqlite" || scheme.contains('+') {
+            return None;
+        }
+        match url::Url::parse(&self.0) {
+            Ok(url) if url.has_authority() => None,
+            Ok(_) => Some("// is missing after the scheme".to_owned()),
+            Err(fault) => Some(fault.to_string()),
+        }
+    }
+
     /// Whether the host is this one: a loopback address, `localhost`, or none at all.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
@@ -37,6 +50,23 @@ impl Address {
             Some(host) => host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback()),
         }
     }
+}
+
+/// A text that may quote URLs, without what they hide: from each `://` on, what stands before the last `@` of the line, and
+/// queries.
+pub(super) fn without_passwords(text: &str) -> String {
+    let shown = |line: &str| {
+        let Some((before, after)) = line.split_once("://") else { return line.to_owned() };
+        let (who, rest) = after.rsplit_once('@').map_or((None, after), |(who, rest)| (Some(who), rest));
+        let user = who.map(|who| format!("{}:***@", who.split(':').next().unwrap_or_default()));
+        // A query ends where the URL does.
+        let place = rest.split_once('?').map(|(place, query)| {
+            let end = query.find([' ', '"', '\'', '`', ',']).unwrap_or(query.len());
+            format!("{place}?***{}", &query[end..])
+        });
+        format!("{before}://{}{}", user.unwrap_or_default(), place.as_deref().unwrap_or(rest))
+    };
+    text.split('\n').map(shown).collect::<Vec<_>>().join("\n")
 }
 
 impl fmt::Display for Address {

@@ -5,6 +5,7 @@
 mod address;
 mod layers;
 mod listen;
+mod tls;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 pub use address::Address;
+pub(crate) use tls::certificate_hint;
 
 use layers::Layers;
 
@@ -277,7 +279,8 @@ fn layers(file: Option<&Path>, env: impl IntoIterator<Item = (String, String)>) 
 
 impl From<config::ConfigError> for Error {
     fn from(fault: config::ConfigError) -> Self {
-        Self::Unreadable(fault.to_string())
+        // It quotes values and lines of files.
+        Self::Unreadable(address::without_passwords(&fault.to_string()))
     }
 }
 

@@ -166,3 +166,15 @@ fn printing_an_address_never_shows_a_password() {
         assert_eq!(format!("{:?}", Address::new(url)), shown);
     }
 }
+
+#[test]
+fn what_quotes_an_address_does_not_show_its_password() {
+    for (said, shown) in [
+        ("string \"amqp://u:s3cret@h/x\", expected a map", "string \"amqp://u:***@h/x\", expected a map"),
+        ("line 2\n2 | url = redis://:s3c@ret@h\n  | ^", "line 2\n2 | url = redis://:***@h\n  | ^"),
+        ("\"postgres://h/db?password=s3cret\" for x", "\"postgres://h/db?***\" for x"),
+        ("no address: a@b", "no address: a@b"),
+    ] {
+        assert_eq!(address::without_passwords(said), shown);
+    }
+}

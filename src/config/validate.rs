@@ -41,6 +41,7 @@ impl Settings {
     pub(super) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         self.validate_services(&mut problems);
+        self.validate_tls(&mut problems);
         self.validate_times(&mut problems);
         problems
     }
@@ -68,6 +69,12 @@ impl Settings {
             ["amqp", "amqps"].contains(&self.broker.url.scheme().as_str()),
             format!("broker.url is {}: its scheme must be amqp or amqps", self.broker.url),
         );
+        for (key, url) in
+            [("database.url", &self.database.url), ("redis.url", &self.redis.url), ("broker.url", &self.broker.url)]
+        {
+            let fault = url.fault();
+            check(fault.is_none(), format!("{key} is {url}: it cannot be read: {}", fault.unwrap_or_default()));
+        }
         check(
             database != "sqlite" || self.database.allow_sqlite || self.broker.url.is_loopback(),
             format!(

@@ -24,6 +24,7 @@ const STEPS: u32 = 4;
 pub(super) struct Link {
     address: String,
     is_cluster: bool,
+    settings: config::Redis,
     limit: Duration,
     state: Mutex<State>,
 }
@@ -63,6 +64,7 @@ impl Link {
         Ok(Self {
             address: settings.url.to_string(),
             is_cluster: matches!(target, Target::Cluster(_)),
+            settings: settings.clone(),
             limit: settings.command_timeout_ms.duration(),
             state: Mutex::new(State { target, session: None, opened: 0 }),
         })
@@ -82,7 +84,7 @@ impl Link {
         let channel = tokio::time::timeout(self.limit * STEPS, connect(&mut state.target, self.limit))
             .await
             .unwrap_or_else(|_| Err(RedisError::from(std::io::Error::from(std::io::ErrorKind::TimedOut))))
-            .map_err(|error| self.name(faults::classify(&error)))?;
+            .map_err(|error| self.name(self.explain_handshake(faults::classify(&error))))?;
         state.opened += 1;
         let session = Session { number: state.opened, channel };
         tracing::debug!(redis.address = %self.address, redis.session = session.number, "connected to redis");
@@ -98,6 +100,13 @@ impl Link {
             state.session.take_if(|current| current.number == session.number);
         }
         self.name(faults::classify(error))
+    }
+
+    fn explain_handshake(&self, error: Error) -> Error {
+        let Error::Unavailable(text) = error else { return error };
+        let is_encrypted = self.settings.url.scheme().starts_with("rediss");
+        let hint = config::certificate_hint("redis", is_encrypted, &self.settings.tls_client_cert, &text);
+        Error::Unavailable(text + &hint.unwrap_or_default())
     }
 
     fn name(&self, error: Error) -> Error {

@@ -8,9 +8,9 @@ use sea_orm::sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sea_orm::sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
 use sea_orm::sqlx::{AssertSqlSafe, Executor as _, MySql};
 
-use super::Error;
 use super::dialect::Dialect;
 use super::pool::Patience;
+use super::url::split;
 use crate::config;
 
 /// A connection that was used since this time is taken without a ping: one round trip saved per transaction. One that died
@@ -18,15 +18,8 @@ use crate::config;
 const PING_AFTER_IDLE: Duration = Duration::from_secs(10);
 
 /// Translates the settings.
-pub(super) async fn configure(settings: &config::Database, patience: Patience) -> Result<ConnectOptions, Error> {
-    let url = settings.url.secret();
-    // The drivers know one name for each scheme.
-    let url = match settings.url.scheme().as_str() {
-        "postgresql" => url.replacen("postgresql:", "postgres:", 1),
-        "mariadb" => url.replacen("mariadb:", "mysql:", 1),
-        _known => url.to_owned(),
-    };
-    check_tls_files(settings).await?;
+pub(super) fn configure(settings: &config::Database, patience: Patience) -> ConnectOptions {
+    let (url, password) = split(&settings.url);
     let limit_ms = (patience == Patience::Limited).then_some(settings.statement_timeout_ms.0);
     let mut options = ConnectOptions::new(url);
     options
@@ -37,26 +30,11 @@ pub(super) async fn configure(settings: &config::Database, patience: Patience) -
         .sqlx_logging(false);
     match settings.url.scheme().as_str() {
         "sqlite" => configure_sqlite(&mut options, settings.statement_timeout_ms.duration()),
-        "mysql" | "mariadb" => configure_mysql(&mut options, settings, limit_ms),
+        "mysql" | "mariadb" => configure_mysql(&mut options, settings, password, limit_ms),
         // The settings admit nothing else.
-        _postgres => configure_postgres(&mut options, settings, limit_ms),
+        _postgres => configure_postgres(&mut options, settings, password, limit_ms),
     }
-    Ok(options)
-}
-
-/// The drivers say nothing but "No such file".
-async fn check_tls_files(settings: &config::Database) -> Result<(), Error> {
-    let files = [
-        ("database.tls_ca", &settings.tls_ca),
-        ("database.tls_client_cert", &settings.tls_client_cert),
-        ("database.tls_client_key", &settings.tls_client_key),
-    ];
-    for (key, file) in files.into_iter().filter(|(_, file)| !file.is_empty()) {
-        if let Err(fault) = tokio::fs::metadata(file).await {
-            return Err(Error::Failed(format!("{key} names {file}, which cannot be read: {fault}")));
-        }
-    }
-    Ok(())
+    options
 }
 
 /// WAL: readers and the writer do not wait for each other. FULL: a commit is on the disk before its message is acknowledged.
@@ -66,9 +44,19 @@ fn configure_sqlite(options: &mut ConnectOptions, busy_timeout: Duration) {
     });
 }
 
-fn configure_postgres(options: &mut ConnectOptions, settings: &config::Database, limit_ms: Option<u64>) {
+fn configure_postgres(
+    options: &mut ConnectOptions,
+    settings: &config::Database,
+    password: Option<String>,
+    limit_ms: Option<u64>,
+) {
     let tls = settings.clone();
-    options.map_sqlx_postgres_opts(move |options| with_postgres_tls(options.application_name("lastunit"), &tls));
+    options.map_sqlx_postgres_opts(move |mut options| {
+        if let Some(password) = &password {
+            options = options.password(password);
+        }
+        with_postgres_tls(options.application_name("lastunit"), &tls)
+    });
     let session = Dialect::Postgres.session(limit_ms);
     options.map_sqlx_postgres_pool_opts(move |pool| {
         let session = session.clone();
@@ -85,9 +73,19 @@ fn configure_postgres(options: &mut ConnectOptions, settings: &config::Database,
     });
 }
 
-fn configure_mysql(options: &mut ConnectOptions, settings: &config::Database, limit_ms: Option<u64>) {
+fn configure_mysql(
+    options: &mut ConnectOptions,
+    settings: &config::Database,
+    password: Option<String>,
+    limit_ms: Option<u64>,
+) {
     let tls = settings.clone();
-    options.map_sqlx_mysql_opts(move |options| with_mysql_tls(options, &tls));
+    options.map_sqlx_mysql_opts(move |mut options| {
+        if let Some(password) = &password {
+            options = options.password(password);
+        }
+        with_mysql_tls(options, &tls)
+    });
     options.map_sqlx_mysql_pool_opts(move |pool| {
         pool.after_connect(move |connection, _| {
             Box::pin(async move {

@@ -56,6 +56,8 @@ impl Dialect {
             b"join" => ["JOIN", "STRAIGHT_JOIN", "CROSS JOIN"],
             b"time" => ["timestamptz", "DATETIME(6)", "TEXT"],
             b"bigint" => ["bigint", "SIGNED", "INTEGER"],
+            // MySQL locks no JSON table, and has to be told so; MariaDB knows no OF.
+            b"for_update" if matches!(self, Self::MySql) => return Some("FOR UPDATE OF s"),
             b"for_update" => ["FOR UPDATE OF s", "FOR UPDATE", ""],
             b"skip_existing" => [
                 "ON CONFLICT (sku) DO NOTHING",
@@ -205,4 +207,19 @@ fn paths(columns: &Columns) -> impl Iterator<Item = usize> {
         *next += if *kind == Kind::Bytes { 2 } else { 1 };
         Some(path)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// MySQL 9: "Table t appears in multiple locking clauses".
+    #[test]
+    fn only_rows_of_stock_are_locked() {
+        let lock = |dialect: Dialect| dialect.write("SELECT 1 FROM x AS t JOIN stock s {for_update}");
+        for dialect in [Dialect::Postgres, Dialect::MySql] {
+            assert!(lock(dialect).ends_with("FOR UPDATE OF s"), "{dialect:?}");
+        }
+        assert!(lock(Dialect::MariaDb).ends_with("FOR UPDATE"));
+    }
 }

@@ -30,6 +30,7 @@ mod sql;
 mod statement;
 mod stock;
 mod totals;
+mod url;
 
 pub use audit::{Audit, Check, Finding};
 pub use schema::{Direction, Step};
@@ -42,7 +43,8 @@ pub enum Error {
     /// The database cannot be reached, is too slow, or refuses writes: try again later, nothing was decided for sure.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
-    /// The database does not let us in, at start: user, password, host or database; exit code 78.
+    /// The database does not let us in, at start, and no waiting will mend it: user, password, host, database, or a
+    /// certificate that is not trusted; exit code 78. Later on the same is [`Error::Unavailable`].
     #[error("{0}")]
     Denied(String),
     /// The schema is absent or not the one this program knows; exit code 78.

@@ -24,7 +24,14 @@ pub(super) async fn explain(fault: Fault, settings: &config::Database) -> Error 
             Some(cause) => Error::Unavailable(format!("{place}: {cause}")),
             None => Fault::NoConnection.into_error(&place),
         },
-        other => other.into_error(&place),
+        other => match other.into_error(&place) {
+            // The drivers pass it on as an I/O error.
+            Error::Unavailable(text) if text.contains("invalid peer certificate") => Error::Denied(format!(
+                "the database's certificate is not trusted: name its authority in database.tls_ca, and its host as the \
+                 certificate does in database.url ({text})"
+            )),
+            other => other,
+        },
     }
 }
 

@@ -56,7 +56,7 @@ impl Pool {
     /// Opens it; the database must answer.
     pub(super) async fn open(settings: &config::Database, patience: Patience) -> Result<Self, Error> {
         let place = settings.url.to_string();
-        let options = configure(settings, patience).await?;
+        let options = configure(settings, patience);
         let open = async {
             let db = open_calmly(options).await?;
             let dialect = dialect_of(&db).await?;

@@ -5,16 +5,31 @@ use std::collections::HashSet;
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable};
 use lastunit::broker::{Consumer, DeadQueue, Event};
+use lastunit::config::Address;
 
+use crate::proxy::{Links, Proxy};
 use crate::raw;
-use crate::support::{Place, delivery, next};
+use crate::support::{Place, delivery, next, url};
 
 const LIMIT: u32 = 6;
 
-/// Works until it dies of the killer or has nothing left to do; tells which.
-async fn work_until_death(consumer: &mut Consumer, settled: &mut HashSet<Vec<u8>>, bystanders: usize) -> bool {
-    while settled.len() < bystanders {
-        let Event::Delivery(delivery) = next(consumer).await else { continue };
+const BYSTANDERS: usize = 59;
+
+/// Works until it dies of the killer (true), or the broker has taken the killer away and all others are settled.
+async fn work_until_death(place: &Place, consumer: &mut Consumer, settled: &mut HashSet<Vec<u8>>) -> bool {
+    let failed = place.names.dead_queue(DeadQueue::Failed);
+    let gone = place.wait_for_count(&failed, 1);
+    tokio::pin!(gone);
+    let mut is_gone = false;
+    while !is_gone || settled.len() < BYSTANDERS {
+        let event = tokio::select! {
+            event = next(consumer) => event,
+            () = &mut gone, if !is_gone => {
+                is_gone = true;
+                continue;
+            }
+        };
+        let Event::Delivery(delivery) = event else { continue };
         if delivery.body == b"killer" {
             return true;
         }
@@ -26,25 +41,36 @@ async fn work_until_death(consumer: &mut Consumer, settled: &mut HashSet<Vec<u8>
 
 #[tokio::test]
 async fn a_killer_is_dead_lettered_by_the_broker_and_takes_nobody_with_it() {
-    let place = Place::with("killer", |settings| settings.broker.delivery_limit = LIMIT).await;
-    for number in 0..60 {
+    let mut place = Place::with("killer", |settings| settings.broker.delivery_limit = LIMIT).await;
+    for number in 0..=BYSTANDERS {
         let body = if number == 25 { "killer".to_owned() } else { number.to_string() };
         place.send(body.as_bytes(), BasicProperties::default()).await;
     }
-    let failed = place.names.dead_queue(DeadQueue::Failed);
-    let observer = place.observer().await;
+    let mut url: url::Url = url().parse().unwrap();
+    let link = Proxy::before(url.port().unwrap_or(5672));
+    url.set_port(Some(link.port())).unwrap();
+    let direct = std::mem::replace(&mut place.settings.broker.url, Address::new(url));
     let (mut settled, mut deaths) = (HashSet::new(), 0);
-    while observer.count(&failed).await.unwrap() == 0 || settled.len() < 59 {
+    loop {
         // A fresh process remembers nothing.
         let mut consumer = place.consumer().await;
-        if work_until_death(&mut consumer, &mut settled, 59).await {
+        let died = work_until_death(&place, &mut consumer, &mut settled).await;
+        if died {
             deaths += 1;
+            // A process that is killed gives nothing back in good order, which RabbitMQ 4.3 would not count.
+            link.close();
         }
         consumer.control.close().await;
+        link.set(Links::OPEN);
+        if !died {
+            break;
+        }
         assert!(deaths <= LIMIT + 1, "the broker's limit ends it");
     }
-    place.wait_for_count(&failed, 1).await;
+    place.settings.broker.url = direct;
+    let observer = place.observer().await;
     let letters = observer.dead_letters(DeadQueue::Failed, 10).await.unwrap();
+    assert_eq!(letters.len(), 1);
     assert_eq!(letters[0].body, b"killer");
     assert_eq!(letters[0].reason, "failed.delivery-limit");
     assert!(deaths >= 4, "it did kill: {deaths}");
@@ -63,7 +89,8 @@ async fn a_forged_delivery_count_makes_nobody_suspect() {
     let mut consumer = place.consumer().await;
     for _ in 0..3 {
         let delivery = delivery(&mut consumer).await;
-        assert_eq!(delivery.tag.session, 1, "no session ended over it");
+        // RabbitMQ 4.3 leaves the forged count of a message that was given back in good order, which it does not count.
+        assert!(delivery.redelivered || delivery.tag.session == 1, "no session ended over it");
         consumer.control.ack(vec![delivery.tag]);
     }
     consumer.control.close().await;

@@ -6,6 +6,9 @@ mod commands;
 mod consuming;
 mod killer;
 mod messages;
+#[allow(dead_code, reason = "other test programs use more of it")]
+#[path = "../support/proxy.rs"]
+mod proxy;
 mod publishing;
 mod raw;
 mod support;

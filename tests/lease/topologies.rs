@@ -1,13 +1,13 @@
 //! Cluster, Sentinel and TLS, on servers of the test's own.
 
-use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use lastunit::fence::Epoch;
 use lastunit::lease::{Attempt, Cause, Error, Incarnation, Leases, Reply, Request, Seed};
 use lastunit::order::Sku;
 
+use crate::certificates::Certificates;
+use crate::redis_cluster::{RedisCluster, redis_cli};
 use crate::redis_server::{RedisServer, free_port};
 use crate::scene::{assert_granted, assert_held, connect, granted, incarnation, request, sku};
 use crate::wait::{eventually, until};
@@ -16,8 +16,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn on_a_cluster_every_sku_is_recovered_leased_listed_and_released_on_its_own_master() {
-    let cluster = Cluster::start();
-    let leases = connect(&cluster.url(), "t", &[]).await.expect("leases");
+    let cluster = RedisCluster::start();
+    let leases = connect(&cluster.url(""), "t", &[]).await.expect("leases");
     let skus: Vec<Sku> = (0..2_000).map(|n| sku(&format!("{{X}} {n}"))).collect();
     let requests: Vec<_> = skus.iter().map(request).collect();
     let (first, second) = (Attempt::new(), Attempt::new());
@@ -30,24 +30,24 @@ async fn on_a_cluster_every_sku_is_recovered_leased_listed_and_released_on_its_o
     let holdings = leases.list().await.expect("a list");
     assert_eq!(holdings.len(), skus.len());
     assert!(holdings.iter().all(|holding| holding.is_current));
-    assert!(cluster.masters.iter().all(|master| command(master.port(), &["DBSIZE"]).trim() != "0"));
+    assert!(cluster.masters.iter().all(|master| redis_cli(master.port(), &["DBSIZE"]).trim() != "0"));
     leases.release(first, &skus).await.expect("released");
     assert_eq!(leases.list().await.expect("a list"), []);
 }
 
 #[tokio::test]
 async fn a_slot_that_moved_is_unavailable_once_and_nothing_is_sent_behind_our_back() {
-    let cluster = Cluster::start();
-    let leases = connect(&cluster.url(), "t", &[]).await.expect("leases");
+    let cluster = RedisCluster::start();
+    let leases = connect(&cluster.url(""), "t", &[]).await.expect("leases");
     let sku = sku("X");
     let seed = Seed { sku: sku.clone(), incarnation: incarnation(&leases).await, epoch: Epoch::new(1).expect("epoch") };
-    let slot = command(cluster.masters[0].port(), &["CLUSTER", "KEYSLOT", "t:{X}:fence"]).trim().to_owned();
+    let slot = redis_cli(cluster.masters[0].port(), &["CLUSTER", "KEYSLOT", "t:{X}:fence"]).trim().to_owned();
     let owner = cluster.owner(&slot);
     let target = (owner + 1) % cluster.masters.len();
-    let target_id = command(cluster.masters[target].port(), &["CLUSTER", "MYID"]).trim().to_owned();
+    let target_id = redis_cli(cluster.masters[target].port(), &["CLUSTER", "MYID"]).trim().to_owned();
     // The new owner first, or it would learn from the old one that the slot is taken.
     for index in [target, owner, (owner + 2) % cluster.masters.len()] {
-        command(cluster.masters[index].port(), &["CLUSTER", "SETSLOT", &slot, "NODE", &target_id]);
+        redis_cli(cluster.masters[index].port(), &["CLUSTER", "SETSLOT", &slot, "NODE", &target_id]);
     }
     cluster.for_each_master(&["CONFIG", "RESETSTAT"]);
     let moved = leases.seed(&[seed]).await;
@@ -60,8 +60,8 @@ async fn a_slot_that_moved_is_unavailable_once_and_nothing_is_sent_behind_our_ba
 
 #[tokio::test]
 async fn a_cluster_that_lost_a_master_is_unavailable_for_its_skus_and_works_for_the_others() {
-    let mut cluster = Cluster::start();
-    let leases = connect(&cluster.url(), "t", &[]).await.expect("leases");
+    let mut cluster = RedisCluster::start();
+    let leases = connect(&cluster.url(""), "t", &[]).await.expect("leases");
     let skus: Vec<Sku> = (0..30).map(|n| sku(&format!("S{n}"))).collect();
     cluster.masters[2].kill();
     let (mut answered, mut unavailable) = (0, 0);
@@ -88,7 +88,7 @@ async fn after_a_fail_over_the_sentinels_are_asked_for_the_new_master() {
         master.port()
     ));
     until("the sentinel knows the replica", DEADLINE, || {
-        command(sentinel.port(), &["SENTINEL", "REPLICAS", "shop"]).contains(&replica.port().to_string())
+        redis_cli(sentinel.port(), &["SENTINEL", "REPLICAS", "shop"]).contains(&replica.port().to_string())
     });
     let url = format!("redis+sentinel://127.0.0.1:{}/shop", sentinel.port());
     let leases = connect(&url, "t", &[]).await.expect("leases");
@@ -96,7 +96,7 @@ async fn after_a_fail_over_the_sentinels_are_asked_for_the_new_master() {
     let replies = leases.acquire(Attempt::new(), &[request(&sku)]).await.expect("an answer");
     leases.seed(&seeds(std::slice::from_ref(&sku), &replies)).await.expect("seeded");
     let old = granted(&leases.acquire(Attempt::new(), &[request(&sku)]).await.expect("an answer")[0]);
-    until("the replica has it", DEADLINE, || !command(replica.port(), &["GET", "t:{X}:lease"]).trim().is_empty());
+    until("the replica has it", DEADLINE, || !redis_cli(replica.port(), &["GET", "t:{X}:lease"]).trim().is_empty());
     let before = incarnation(&leases).await;
     master.kill();
     let Reply::Unknown { incarnation, cause: Cause::Incarnation } = answer(&leases, &sku).await else {
@@ -113,15 +113,15 @@ async fn a_master_that_was_demoted_leads_to_the_new_one() {
     let replica = RedisServer::start(&["--replicaof", "127.0.0.1", &master.port().to_string()]);
     let sentinel = RedisServer::start_sentinel(&format!("sentinel monitor shop 127.0.0.1 {} 1\n", master.port()));
     until("the sentinel knows the replica", DEADLINE, || {
-        command(sentinel.port(), &["SENTINEL", "REPLICAS", "shop"]).contains(&replica.port().to_string())
+        redis_cli(sentinel.port(), &["SENTINEL", "REPLICAS", "shop"]).contains(&replica.port().to_string())
     });
     let url = format!("redis+sentinel://127.0.0.1:{}/shop", sentinel.port());
     let leases = connect(&url, "t", &[]).await.expect("leases");
     let before = incarnation(&leases).await;
     until("the replica is ready to take over", DEADLINE, || {
-        command(sentinel.port(), &["SENTINEL", "FAILOVER", "shop"]).starts_with("OK")
+        redis_cli(sentinel.port(), &["SENTINEL", "FAILOVER", "shop"]).starts_with("OK")
     });
-    until("the old master is demoted", DEADLINE, || command(master.port(), &["ROLE"]).starts_with("slave"));
+    until("the old master is demoted", DEADLINE, || redis_cli(master.port(), &["ROLE"]).starts_with("slave"));
     let sku = sku("X");
     // The connection to the old master stays open: only a refused write shows that it is none any more.
     let deadline = Instant::now() + DEADLINE;
@@ -133,9 +133,8 @@ async fn a_master_that_was_demoted_leads_to_the_new_one() {
 
 #[tokio::test]
 async fn tls_needs_the_right_authority_and_the_client_certificate() {
-    let folder = tempfile::tempdir().expect("a folder");
-    make_certificates(folder.path());
-    let file = |name: &str| folder.path().join(name).display().to_string();
+    let certificates = Certificates::make();
+    let file = |name: &str| certificates.path(name);
     let tls_port = free_port();
     let arguments = format!(
         "--tls-port {tls_port} --tls-cert-file {} --tls-key-file {} --tls-ca-cert-file {}",
@@ -153,57 +152,6 @@ async fn tls_needs_the_right_authority_and_the_client_certificate() {
     assert!(matches!(&stranger, Err(Error::Failed(text)) if text.contains("redis.tls_ca")), "{stranger:?}");
     let nameless = connect(&url, "t", &ours[..1]).await.map(drop);
     assert!(nameless.is_err(), "{nameless:?}");
-    let half = connect(&url, "t", &ours[..2]).await.map(drop);
-    assert!(matches!(&half, Err(Error::Failed(text)) if text.contains("go together")), "{half:?}");
-}
-
-/// Three masters, no replicas.
-struct Cluster {
-    masters: Vec<RedisServer>,
-}
-
-impl Cluster {
-    fn start() -> Self {
-        let arguments =
-            ["--cluster-enabled", "yes", "--cluster-node-timeout", "60000", "--cluster-require-full-coverage", "no"];
-        let masters: Vec<_> = (0..3).map(|_| RedisServer::start(&arguments)).collect();
-        let addresses = masters.iter().map(|master| format!("127.0.0.1:{}", master.port()));
-        let created =
-            Command::new("redis-cli").args(["--cluster", "create"]).args(addresses).arg("--cluster-yes").output();
-        assert!(created.expect("redis-cli").status.success());
-        let cluster = Self { masters };
-        until("all masters see all slots", DEADLINE, || {
-            cluster.masters.iter().all(|master| {
-                let info = command(master.port(), &["CLUSTER", "INFO"]);
-                info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384")
-            })
-        });
-        cluster
-    }
-
-    fn url(&self) -> String {
-        let nodes: Vec<_> = self.masters.iter().map(|master| format!("127.0.0.1:{}", master.port())).collect();
-        format!("redis+cluster://{}", nodes.join(","))
-    }
-
-    fn for_each_master(&self, words: &[&str]) {
-        for master in &self.masters {
-            command(master.port(), words);
-        }
-    }
-
-    fn owner(&self, slot: &str) -> usize {
-        let slot: u32 = slot.parse().expect("a slot");
-        let owns = |master: &RedisServer| {
-            let nodes = command(master.port(), &["CLUSTER", "NODES"]);
-            let own = nodes.lines().find(|line| line.contains("myself")).expect("its own line");
-            own.split(' ')
-                .skip(8)
-                .filter_map(|range| range.split_once('-'))
-                .any(|(low, high)| (low.parse().expect("low")..=high.parse().expect("high")).contains(&slot))
-        };
-        self.masters.iter().position(owns).expect("an owner")
-    }
 }
 
 fn seeds(skus: &[Sku], replies: &[Reply]) -> Vec<Seed> {
@@ -241,26 +189,9 @@ async fn answer(leases: &Leases, sku: &Sku) -> Reply {
     .await
 }
 
-fn command(port: u16, words: &[&str]) -> String {
-    let output = Command::new("redis-cli").args(["-p", &port.to_string()]).args(words).output().expect("redis-cli");
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
 /// How often a command was run to its end.
 fn calls(port: u16, name: &str) -> u64 {
-    let stats = command(port, &["INFO", "commandstats"]);
+    let stats = redis_cli(port, &["INFO", "commandstats"]);
     let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{name}:calls="))).unwrap_or("0,");
     line.split(',').next().expect("a number").parse().expect("a number")
-}
-
-fn make_certificates(folder: &Path) {
-    let script = r#"
-        openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.crt -days 2 -subj /CN=test-authority
-        for name in server client; do
-            openssl req -newkey rsa:2048 -nodes -keyout $name.key -out $name.csr -subj /CN=$name
-            printf 'subjectAltName=DNS:localhost\nbasicConstraints=CA:FALSE\n' > $name.ext
-            openssl x509 -req -in $name.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -out $name.crt -extfile $name.ext
-        done"#;
-    let made = Command::new("sh").args(["-ec", script]).current_dir(folder).output().expect("a shell");
-    assert!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
 }

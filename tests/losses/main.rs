@@ -9,3 +9,4 @@ mod forgotten;
 mod relay;
 mod restarts;
 mod rush;
+mod topologies;

@@ -8,9 +8,12 @@
 #![allow(dead_code, unused_imports)]
 
 pub mod backend;
+pub mod certificates;
+pub mod grants;
 pub mod process;
 pub mod proxy;
 pub mod rabbit;
+pub mod redis_cluster;
 pub mod redis_server;
 pub mod sandbox;
 pub mod sql;
@@ -21,9 +24,11 @@ use std::env;
 use std::path::PathBuf;
 
 pub use backend::Backend;
+pub use certificates::Certificates;
 pub use process::{Finished, WorkerProcess};
 pub use proxy::{Flow, Links, Proxy};
 pub use rabbit::{Message, Rabbit};
+pub use redis_cluster::RedisCluster;
 pub use redis_server::RedisServer;
 pub use sandbox::Sandbox;
 pub use sql::Sql;
