@@ -8,9 +8,11 @@
 #![allow(dead_code, unused_imports)]
 
 pub mod backend;
+pub mod postgres_server;
 pub mod process;
 pub mod proxy;
 pub mod rabbit;
+pub mod rabbit_node;
 pub mod redis_server;
 pub mod sandbox;
 pub mod sql;
@@ -21,11 +23,13 @@ use std::env;
 use std::path::PathBuf;
 
 pub use backend::Backend;
+pub use postgres_server::PostgresServer;
 pub use process::{Finished, WorkerProcess};
 pub use proxy::{Flow, Links, Proxy};
 pub use rabbit::{Message, Rabbit};
+pub use rabbit_node::RabbitNode;
 pub use redis_server::RedisServer;
-pub use sandbox::Sandbox;
+pub use sandbox::{Sandbox, Services};
 pub use sql::Sql;
 pub use wait::{SOON, eventually};
 
