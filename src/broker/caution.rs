@@ -24,6 +24,11 @@ impl Caution {
         self.alone = self.alone.max(ahead);
     }
 
+    /// Whether nothing need be taken one at a time because of an alarm.
+    pub(super) fn is_over(&self) -> bool {
+        self.alone == 0
+    }
+
     /// A message that was taken alone has been settled. Tells whether many may be taken now.
     pub(super) fn settled(&mut self, suspect: bool) -> bool {
         self.alone = self.alone.saturating_sub(1);

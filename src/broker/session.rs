@@ -149,6 +149,7 @@ impl Session {
         }
         match next {
             None | Some(Command::Ack(_) | Command::Resume) => Ok(()),
+            Some(Command::Survived) => self.widen_beside_one(events, caution).await,
             Some(Command::Pause) => Err(End::Paused),
             Some(Command::Close(done)) => Err(End::Closed(Some(done))),
             Some(Command::Stop(done)) => {
@@ -177,6 +178,18 @@ impl Session {
         self.proved = true;
         let alone = self.width == Width::One && !self.stopped && self.unacked.outstanding() == 0;
         if alone && caution.settled(self.suspect) {
+            self.widen(events, caution).await?;
+        }
+        Ok(())
+    }
+
+    /// The message that was taken alone has been worked on and killed nobody; it is not settled only because it waits.
+    async fn widen_beside_one(
+        &mut self,
+        events: &mpsc::UnboundedSender<Event>,
+        caution: &mut Caution,
+    ) -> Result<(), End> {
+        if self.width == Width::One && !self.stopped && !self.suspect && caution.is_over() {
             self.widen(events, caution).await?;
         }
         Ok(())
