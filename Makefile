@@ -13,7 +13,7 @@ endif
 # where a test can hold a worker.
 CHECKED := --workspace --features lastunit/checkpoints --locked
 
-.PHONY: help demo test lint docs advisories build
+.PHONY: help demo test lint docs advisories build chaos
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -43,3 +43,9 @@ advisories: ## Known advisories and licences of the dependencies, where cargo-de
 
 test: lint docs advisories ## Everything that must hold before a change lands; the same as CI
 	$(SERVICES) rabbitmq redis postgres mariadb -- $(CARGO) test $(CHECKED) --no-fail-fast
+
+SECONDS ?= 1800
+chaos: build ## Kills, crashes and cut links for SECONDS (1800), on servers of its own; SEED repeats a plan
+	LASTUNIT_BIN="$$CARGO_TARGET_DIR/release/lastunit" LASTUNIT_CHAOS_SECONDS="$(SECONDS)" LASTUNIT_CHAOS_SEED="$(SEED)" \
+	  $(CARGO) test --features checkpoints --locked --test chaos -- --nocapture --exact \
+	  nothing_is_lost_and_nothing_decided_twice_whatever_fails
