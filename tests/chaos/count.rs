@@ -36,7 +36,10 @@ pub fn sent_orders(seed: u64, sent: Sent) -> BTreeMap<String, (String, u64)> {
 /// Waits until every order that went in is decided and nothing is left in the queues.
 pub async fn wait_for_decisions(sandbox: &Sandbox, orders: &BTreeMap<String, (String, u64)>) {
     let sql = sandbox.sql().await;
+    let rabbit = crate::support::Rabbit::connect(sandbox.get("broker.url"), sandbox.get("broker.name_prefix")).await;
     eventually("every order is decided", THE_REST, async || {
+        let failed = rabbit.count("dead.failed").await;
+        assert_eq!(failed, 0, "dead letters that are not sold-out");
         equal(sql.number("count(*)", "reservation").await, orders.len() as i64)
     })
     .await;

@@ -36,7 +36,6 @@ pub struct Figures {
 
 impl Figures {
     /// Reads the workers' logs for the rest.
-    #[allow(clippy::too_many_arguments, reason = "each figure has one origin")]
     pub fn new(
         (seed, lasted, sent): (u64, Duration, Sent),
         outcome: Outcome,

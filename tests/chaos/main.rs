@@ -21,7 +21,7 @@ mod ready;
 mod world;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use figures::Figures;
@@ -29,7 +29,7 @@ use futures_util::future::join_all;
 use health::Health;
 use load::{Load, RATE};
 use plan::WORKERS;
-use support::{SOON, eventually, setting};
+use support::{SOON, Sandbox, eventually, setting};
 use tokio::task::JoinSet;
 use world::World;
 
@@ -51,8 +51,20 @@ async fn nothing_is_lost_and_nothing_decided_twice_whatever_fails() {
     }
 }
 
+/// Shows the workers' logs when a run fails: whoever drops the sandbox last may be another thread, which does not know.
+struct Witness(Weak<Sandbox>);
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        if let Some(sandbox) = self.0.upgrade().filter(|_| std::thread::panicking()) {
+            sandbox.print_logs();
+        }
+    }
+}
+
 async fn run(seed: u64, wanted: Duration) -> Figures {
     let mut world = World::start().await;
+    let _witness = Witness(Arc::downgrade(&world.sandbox));
     let expected = (wanted + SOON).as_secs() * RATE;
     stock(&world, seed, expected).await;
     world.open().await;

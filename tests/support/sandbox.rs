@@ -181,7 +181,8 @@ impl Sandbox {
         self.folder.path()
     }
 
-    fn print_logs(&self) {
+    /// Shows the ends of the newest logs.
+    pub fn print_logs(&self) {
         let newest = self.workers.load(Ordering::Relaxed);
         for number in newest.saturating_sub(LOGS) + 1..=newest {
             let log = self.folder.path().join(format!("worker-{number}.log"));
