@@ -148,10 +148,13 @@ impl Dispatcher {
             self.context.control.survived();
         }
         self.waiting.contest(contests, now);
+        // A batch that waits for leases shows nothing.
+        let is_through = trouble.is_none() && back.is_empty();
         self.put_back(back, now);
         match trouble {
             Some(trouble) => self.on_trouble(trouble, now),
-            None => self.end_outage(now),
+            None if is_through => self.end_outage(now),
+            None => {}
         }
         self.advance(now);
         let unwanted = self.waiting.unkeep(&skus);
