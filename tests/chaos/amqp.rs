@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use lapin::options::QueueDeclareOptions;
-use lapin::types::FieldTable;
 use lapin::{Channel, Connection, ConnectionProperties};
 
 /// For one call.
@@ -32,15 +30,6 @@ impl Link {
         // A connection that fails once is not used again.
         self.connection = channel.is_ok().then_some(connection);
         channel
-    }
-
-    /// Consumers of a queue.
-    pub async fn consumers(&mut self, queue: &str) -> Result<u32, String> {
-        let channel = self.channel().await?;
-        let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-        let asked = within(channel.queue_declare(queue.into(), options, FieldTable::default())).await?;
-        within(channel.close(200, "done".into())).await?;
-        Ok(asked.consumer_count())
     }
 }
 

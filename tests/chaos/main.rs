@@ -28,7 +28,6 @@ use figures::Figures;
 use futures_util::future::join_all;
 use health::Health;
 use load::{Load, RATE};
-use plan::WORKERS;
 use support::{SOON, Sandbox, eventually, setting};
 use tokio::task::JoinSet;
 use world::World;
@@ -150,17 +149,10 @@ async fn supervise(world: Arc<World>) {
 /// Asks the workers whether they are ready.
 async fn watch(world: Arc<World>, health: Arc<Health>) {
     let mut look = tokio::time::interval(LOOK_EVERY);
-    let mut link = amqp::Link::to(world.sandbox.get("broker.url"));
-    let queue = world.sandbox.rabbit.name("orders");
     loop {
         look.tick().await;
         let asked = Instant::now();
-        if world.serves_readiness() {
-            let ready = join_all(world.workers.iter().map(|worker| ready::is_ready(worker.admin_port()))).await;
-            ready.into_iter().zip(0..).for_each(|(ready, worker)| health.seen(worker, ready, asked));
-        } else {
-            let consumers = link.consumers(&queue).await.unwrap_or(0);
-            (0..WORKERS).for_each(|worker| health.seen(worker, consumers == WORKERS as u32, asked));
-        }
+        let ready = join_all(world.workers.iter().map(|worker| ready::is_ready(worker.admin_port()))).await;
+        ready.into_iter().zip(0..).for_each(|(ready, worker)| health.seen(worker, ready, asked));
     }
 }

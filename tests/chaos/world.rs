@@ -72,16 +72,9 @@ impl World {
                 env.push((variable, url.into()));
             }
             let admin_port = free_port();
-            if self.serves_readiness() {
-                env.push(("LASTUNIT__ADMIN__LISTEN", format!("127.0.0.1:{admin_port}")));
-            }
+            env.push(("LASTUNIT__ADMIN__LISTEN", format!("127.0.0.1:{admin_port}")));
             self.workers.push(Worker::start(Arc::clone(&self.sandbox), env, admin_port));
         }
-    }
-
-    /// Whether the program tells its readiness over HTTP; if not, that it consumes must do.
-    pub fn serves_readiness(&self) -> bool {
-        !lastunit::config::DEFAULT.contains("this version serves none")
     }
 
     /// Does it, and returns when it is gone.
