@@ -16,7 +16,7 @@ CHECKED := --workspace --features lastunit/checkpoints --locked
 # Inputs of `make fuzz`.
 RUNS ?= 1000000
 
-.PHONY: help demo test lint docs advisories build benches fuzz compat
+.PHONY: help demo test lint docs advisories build benches fuzz compat chaos
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -58,3 +58,9 @@ fuzz: ## The parser on RUNS generated inputs (a million): no panic, no hang, and
 
 compat: ## The end-to-end tests against newer servers (root, 2 GB of Debian's newer suites); SERVERS="redis@sid …" for some
 	CARGO="$(CARGO)" scripts/compat.sh $(SERVERS)
+
+SECONDS ?= 1800
+chaos: build ## Kills, crashes and cut links for SECONDS (1800), on servers of its own; SEED repeats a plan
+	LASTUNIT_BIN="$$CARGO_TARGET_DIR/release/lastunit" LASTUNIT_CHAOS_SECONDS="$(SECONDS)" LASTUNIT_CHAOS_SEED="$(SEED)" \
+	  $(CARGO) test --features checkpoints --locked --test chaos -- --nocapture --exact \
+	  nothing_is_lost_and_nothing_decided_twice_whatever_fails

@@ -139,7 +139,12 @@ mod latched {
 
     /// Passes the point, or stays there as long as a test wants it.
     pub async fn reach(holder: &str, point: Point) {
-        kill_if_asked(point);
+        if KILL.as_ref().is_some_and(|asked| asked.is_now(point)) {
+            std::process::abort();
+        }
+        if STOP.as_ref().is_some_and(|asked| asked.is_now(point)) {
+            stop_this_process();
+        }
         let latch = registry().latches.remove(&(holder.to_owned(), point));
         // Whoever dropped its end no longer wants to hold anybody.
         if let Some(latch) = latch
@@ -150,18 +155,35 @@ mod latched {
     }
 
     /// `LASTUNIT_TEST_KILL=BeforeCommit:3` ends the process, without any farewell, at its third arrival at that point.
-    fn kill_if_asked(point: Point) {
-        static ARRIVALS: AtomicU32 = AtomicU32::new(0);
-        static ASKED: LazyLock<Option<(String, u32)>> = LazyLock::new(|| {
-            let asked = std::env::var("LASTUNIT_TEST_KILL").ok()?;
+    static KILL: LazyLock<Option<Asked>> = LazyLock::new(|| Asked::by("LASTUNIT_TEST_KILL"));
+    /// `LASTUNIT_TEST_STOP=BeforeCommit:3` stops it there (SIGSTOP), until somebody sends SIGCONT.
+    static STOP: LazyLock<Option<Asked>> = LazyLock::new(|| Asked::by("LASTUNIT_TEST_STOP"));
+
+    /// What the environment asks of this process.
+    struct Asked {
+        point: String,
+        arrival: u32,
+        arrivals: AtomicU32,
+    }
+
+    impl Asked {
+        fn by(variable: &str) -> Option<Self> {
+            let asked = std::env::var(variable).ok()?;
             let (point, arrival) = asked.split_once(':')?;
-            Some((point.to_owned(), arrival.parse().ok()?))
-        });
-        if let Some((name, arrival)) = &*ASKED
-            && *name == format!("{point:?}")
-            && ARRIVALS.fetch_add(1, Ordering::Relaxed) + 1 == *arrival
-        {
-            std::process::abort();
+            Some(Self { point: point.to_owned(), arrival: arrival.parse().ok()?, arrivals: AtomicU32::new(0) })
         }
+
+        /// Counts the arrival; whether it is the one.
+        fn is_now(&self, point: Point) -> bool {
+            self.point == format!("{point:?}") && self.arrivals.fetch_add(1, Ordering::Relaxed) + 1 == self.arrival
+        }
+    }
+
+    /// All threads at once, as an operating system or a hypervisor would. By way of the shell: the standard library sends
+    /// no signals.
+    fn stop_this_process() {
+        let command = format!("kill -STOP {}", std::process::id());
+        let status = std::process::Command::new("sh").arg("-c").arg(command).status();
+        assert!(status.is_ok_and(|status| status.success()), "SIGSTOP to this process");
     }
 }

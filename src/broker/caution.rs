@@ -2,10 +2,10 @@
 //!
 //! A lost channel costs every message on it one of its deliveries, and the broker takes a message that has used them up
 //! for the killer. So nobody may stand beside one. Each session begins with one message at a time, and takes many only
-//! after a message was settled that is not suspect. A suspect that turns up among many ends the session at once, before
-//! anybody works on it; after that, as many messages are taken one at a time as stood up to the suspect in the queue.
-//! Without this count the messages before it would be good enough to go back to many, meet it again, and lose one
-//! delivery each time.
+//! after a message was settled that is not suspect. A suspect that turns up among many is set aside (`suspects`). Where
+//! that is not enough the session ends, before anybody works on it; after that, as many messages are taken one at a time
+//! as were given back with it. Without this count the messages before it would be good enough to go back to many, meet it
+//! again, and lose one delivery each time.
 
 /// A message that comes back for the third time (the broker counts 3 returns) is suspect: a first time can be anybody's
 /// crash, a second time bad luck.
@@ -22,6 +22,11 @@ impl Caution {
     /// A suspect turned up, or a message that cannot even be read, behind `ahead` unsettled ones (itself included).
     pub(super) fn alarm(&mut self, ahead: usize) {
         self.alone = self.alone.max(ahead);
+    }
+
+    /// Whether nothing need be taken one at a time because of an alarm.
+    pub(super) fn is_over(&self) -> bool {
+        self.alone == 0
     }
 
     /// A message that was taken alone has been settled. Tells whether many may be taken now.

@@ -8,6 +8,7 @@ use super::incoming::Tag;
 #[derive(Debug)]
 pub(super) enum Command {
     Ack(Vec<Tag>),
+    Survived,
     Pause,
     Resume,
     Stop(oneshot::Sender<()>),

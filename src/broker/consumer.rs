@@ -15,7 +15,8 @@ use crate::config;
 use crate::retry::Backoff;
 
 const FIRST_DELAY: Duration = Duration::from_millis(100);
-const LONGEST_DELAY: Duration = Duration::from_secs(5);
+/// A broker that is back is found within seconds.
+const LONGEST_DELAY: Duration = Duration::from_secs(2);
 
 /// Consumes the orders queue on a connection of its own and keeps doing so: any end of connection, channel or consumer
 /// leads to a fresh one.
@@ -71,6 +72,12 @@ impl Control {
     /// before there is something to come back to.
     pub fn pause(&self) {
         self.tell(Command::Pause);
+    }
+
+    /// Says that the message in hand is harmless: it has been worked on, and waits for somebody else's lease. Others need
+    /// not wait for it to be settled before they are taken.
+    pub fn survived(&self) {
+        self.tell(Command::Survived);
     }
 
     /// Takes messages again.
@@ -182,6 +189,7 @@ impl Supervisor {
 
     /// Opens the next session as soon as it is wanted and can be had, serving commands meanwhile; `Err` when closed.
     async fn replace(&mut self, number: u64, mut want: Want) -> Result<Session, Option<oneshot::Sender<()>>> {
+        let mut told = String::new();
         loop {
             if want != Want::Session {
                 let command = self.commands.recv().await;
@@ -204,7 +212,7 @@ impl Supervisor {
                             return Ok(session);
                         }
                         Err(cause) => {
-                            tracing::warn!(%cause, "no connection to the orders queue yet");
+                            say_once(&mut told, &cause);
                             self.stand.send_replace(Subscription::Lost(cause.to_string()));
                             break;
                         }
@@ -212,6 +220,15 @@ impl Supervisor {
                 }
             }
         }
+    }
+}
+
+/// One line for each cause, however often it is met until the next session.
+fn say_once(told: &mut String, cause: &Error) {
+    let cause = cause.to_string();
+    if *told != cause {
+        tracing::warn!(cause, "no connection to the orders queue yet");
+        *told = cause;
     }
 }
 
@@ -226,7 +243,7 @@ fn obey_without_session(command: Option<Command>, want: Want) -> Result<Want, Op
         }
         (Some(Command::Pause), Want::Session) => Ok(Want::Resume),
         (Some(Command::Resume), Want::Resume) => Ok(Want::Session),
-        (Some(Command::Pause | Command::Resume | Command::Ack(_)), want) => Ok(want),
+        (Some(Command::Pause | Command::Resume | Command::Ack(_) | Command::Survived), want) => Ok(want),
     }
 }
 

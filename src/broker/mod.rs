@@ -30,6 +30,7 @@ mod outgoing;
 mod publisher;
 mod session;
 mod subscription;
+mod suspects;
 pub mod topology;
 mod trace;
 

@@ -16,6 +16,7 @@ use super::connection::{self, within};
 use super::headers;
 use super::incoming::{Delivery, Event, Tag};
 use super::names::Names;
+use super::suspects::{Suspects, Turn};
 use super::topology::Topology;
 use crate::config;
 
@@ -59,6 +60,10 @@ pub(super) struct Session {
     unacked: Unacked,
     /// Whether the message that was taken alone is suspect.
     suspect: bool,
+    /// Those that turned up among many. While there are any, nothing new is taken.
+    suspects: Suspects,
+    /// The subscription was cancelled for their sake.
+    quiet: bool,
     /// Deliveries that came too late to be looked at.
     dropped: usize,
     stopped: bool,
@@ -86,6 +91,8 @@ impl Session {
             width: if settings.prefetch > 1 { Width::One } else { Width::Many },
             unacked: Unacked::default(),
             suspect: false,
+            suspects: Suspects::new(settings.delivery_limit),
+            quiet: false,
             dropped: 0,
             stopped: false,
             proved: false,
@@ -103,7 +110,11 @@ impl Session {
             let step = tokio::select! {
                 biased;
                 command = commands.recv() => self.obey(command, commands, events, caution).await,
-                message = self.stream.next(), if !self.stopped => self.take(message, events, caution),
+                message = self.stream.next(), if !self.stopped && !self.quiet => self.take(message, events, caution),
+            };
+            let step = match step {
+                Ok(()) => self.tend_suspects(events, caution).await,
+                Err(end) => Err(end),
             };
             if let Err(end) = step {
                 return end;
@@ -149,6 +160,7 @@ impl Session {
         }
         match next {
             None | Some(Command::Ack(_) | Command::Resume) => Ok(()),
+            Some(Command::Survived) => self.widen_beside_one(events, caution).await,
             Some(Command::Pause) => Err(End::Paused),
             Some(Command::Close(done)) => Err(End::Closed(Some(done))),
             Some(Command::Stop(done)) => {
@@ -177,6 +189,18 @@ impl Session {
         self.proved = true;
         let alone = self.width == Width::One && !self.stopped && self.unacked.outstanding() == 0;
         if alone && caution.settled(self.suspect) {
+            self.widen(events, caution).await?;
+        }
+        Ok(())
+    }
+
+    /// The message that was taken alone has been worked on and killed nobody; it is not settled only because it waits.
+    async fn widen_beside_one(
+        &mut self,
+        events: &mpsc::UnboundedSender<Event>,
+        caution: &mut Caution,
+    ) -> Result<(), End> {
+        if self.width == Width::One && !self.stopped && !self.suspect && caution.is_over() {
             self.widen(events, caution).await?;
         }
         Ok(())
@@ -211,24 +235,60 @@ impl Session {
     /// A quorum queue takes a new prefetch only for a new subscription: cancel, take what had been sent before, subscribe
     /// again on the same channel. What is unacknowledged stays so.
     async fn widen(&mut self, events: &mpsc::UnboundedSender<Event>, caution: &mut Caution) -> Result<(), End> {
-        self.cancel().await.map_err(End::Lost)?;
         self.width = Width::Many;
-        loop {
-            match tokio::time::timeout(self.limit, self.stream.next()).await {
-                Ok(None) => break,
-                Ok(message) => self.take(message, events, caution)?,
-                Err(_) => return Err(End::Lost(Error::Unavailable("a cancelled subscription does not end".into()))),
-            }
-        }
+        self.end_subscription(events, caution).await?;
         self.stream = subscribe(&self.channel, &self.queue, self.prefetch, self.limit).await.map_err(End::Lost)?;
         tracing::debug!(session = self.number, prefetch = self.prefetch, "took the whole prefetch");
         Ok(())
     }
 
+    /// Cancels the subscription and takes what had been sent before.
+    async fn end_subscription(
+        &mut self,
+        events: &mpsc::UnboundedSender<Event>,
+        caution: &mut Caution,
+    ) -> Result<(), End> {
+        self.cancel().await.map_err(End::Lost)?;
+        loop {
+            match tokio::time::timeout(self.limit, self.stream.next()).await {
+                Ok(None) => return Ok(()),
+                Ok(message) => self.take(message, events, caution)?,
+                Err(_) => return Err(End::Lost(Error::Unavailable("a cancelled subscription does not end".into()))),
+            }
+        }
+    }
+
+    /// Suspects among many: nothing new is taken, the others are settled, and then they have their turn.
+    async fn tend_suspects(&mut self, events: &mpsc::UnboundedSender<Event>, caution: &mut Caution) -> Result<(), End> {
+        if self.stopped || (self.suspects.is_empty() && !self.quiet) {
+            return Ok(());
+        }
+        if !self.quiet {
+            self.quiet = true;
+            tracing::debug!(session = self.number, "messages that keep coming back are taken one at a time");
+            self.end_subscription(events, caution).await?;
+        }
+        let in_hand = self.unacked.outstanding();
+        match self.suspects.next(in_hand) {
+            Turn::This(delivery) => events.send(Event::Delivery(*delivery)).map_err(|_| End::Closed(None)),
+            Turn::Alone => {
+                caution.alarm(in_hand);
+                Err(End::Suspect)
+            }
+            Turn::Nobody if in_hand > 0 => Ok(()),
+            Turn::Nobody => {
+                self.quiet = false;
+                let stream = subscribe(&self.channel, &self.queue, self.prefetch, self.limit).await;
+                self.stream = stream.map_err(End::Lost)?;
+                Ok(())
+            }
+        }
+    }
+
     /// Takes nothing new. What the client library still has in its buffer returns to the queue with the channel.
     async fn stop(&mut self) -> Result<(), End> {
         self.stopped = true;
-        self.cancel().await.map_err(End::Lost)
+        if self.quiet { Ok(()) } else { self.cancel().await.map_err(End::Lost) }
     }
 
     async fn cancel(&self) -> Result<(), Error> {
@@ -256,8 +316,8 @@ impl Session {
         let delivery = Delivery::new(self.number, message);
         self.suspect = delivery.returns() >= SUSPECT_RETURNS;
         if self.suspect && self.width == Width::Many && self.prefetch > 1 {
-            caution.alarm(self.unacked.outstanding());
-            return Err(End::Suspect);
+            self.suspects.set_aside(delivery);
+            return Ok(());
         }
         events.send(Event::Delivery(delivery)).map_err(|_| End::Closed(None))
     }

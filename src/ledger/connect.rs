@@ -6,7 +6,7 @@ use sea_orm::ConnectOptions;
 use sea_orm::sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use sea_orm::sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sea_orm::sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
-use sea_orm::sqlx::{AssertSqlSafe, Executor as _, MySql};
+use sea_orm::sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySql};
 
 use super::dialect::Dialect;
 use super::pool::Patience;
@@ -28,6 +28,7 @@ pub(super) fn configure(settings: &config::Database, patience: Patience) -> Conn
         .test_before_acquire_if_idle_for(PING_AFTER_IDLE)
         .record_stmt_in_spans(false)
         .sqlx_logging(false);
+    refuse_open_transactions(&mut options);
     match settings.url.scheme().as_str() {
         "sqlite" => configure_sqlite(&mut options, settings.statement_timeout_ms.duration()),
         "mysql" | "mariadb" => configure_mysql(&mut options, settings, password, limit_ms),
@@ -35,6 +36,15 @@ pub(super) fn configure(settings: &config::Database, patience: Patience) -> Conn
         _postgres => configure_postgres(&mut options, settings, password, limit_ms),
     }
     options
+}
+
+/// After a COMMIT that failed (a full disk) the driver may still believe in the transaction, or be right: whoever got that
+/// connection next would read decisions that were never made durable. It is closed instead.
+fn refuse_open_transactions(options: &mut ConnectOptions) {
+    options
+        .map_sqlx_sqlite_before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }))
+        .map_sqlx_postgres_before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }))
+        .map_sqlx_mysql_before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }));
 }
 
 /// WAL: readers and the writer do not wait for each other. FULL: a commit is on the disk before its message is acknowledged.

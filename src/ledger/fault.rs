@@ -117,6 +117,7 @@ impl Fault {
             Kind::of_sqlite(code.parse().unwrap_or_default(), &text)
         };
         match kind {
+            Kind::Lost => Self::Lost(text),
             Kind::Busy => Self::Busy(text),
             Kind::Duplicate => Self::Duplicate(text),
             Kind::Unavailable => Self::Unavailable(text),
@@ -130,6 +131,8 @@ impl Fault {
 /// What a server's code means.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Kind {
+    /// The server ends this connection, as its last word on it.
+    Lost,
     Busy,
     Duplicate,
     Unavailable,
@@ -146,8 +149,10 @@ impl Kind {
             "23505" => Self::Duplicate,
             // undefined_table, undefined_column
             "42P01" | "42703" => Self::Schema,
-            // query_canceled (statement_timeout), read_only_sql_transaction, idle limits
-            "57014" | "25006" | "25P03" | "57P05" => Self::Unavailable,
+            // admin_shutdown, crash_shutdown, database_dropped, idle limits
+            "57P01" | "57P02" | "57P04" | "25P03" | "57P05" => Self::Lost,
+            // query_canceled (statement_timeout), read_only_sql_transaction
+            "57014" | "25006" => Self::Unavailable,
             // invalid_catalog_name, authorization
             "3D000" | "28000" | "28P01" => Self::Denied,
             // insufficient_privilege: a grant is missing, which is no order's fault
@@ -173,8 +178,10 @@ impl Kind {
             1142 | 1143 | 1370 => Self::Unavailable,
             // disk full, memory, table full, storage engine
             1021 | 1026 | 1028 | 1030 | 1037 | 1038 | 1041 | 1114 | 1135 => Self::Unavailable,
-            // read-only server, interrupted, time limits, killed
-            1290 | 1792 | 1836 | 1317 | 1927 | 1969 | 3024 | 3169 => Self::Unavailable,
+            // connection killed
+            1927 => Self::Lost,
+            // read-only server, interrupted, time limits, session killed
+            1290 | 1792 | 1836 | 1317 | 1969 | 3024 | 3169 => Self::Unavailable,
             _deterministic => Self::Failed,
         }
     }
@@ -219,6 +226,13 @@ mod tests {
         assert!(["53100", "25006", "57014", "57P03"].into_iter().all(|s| Kind::of_postgres(s) == Kind::Unavailable));
         assert!([1021, 1290, 1969, 1053].into_iter().all(|number| Kind::of_mysql(number) == Kind::Unavailable));
         assert!([13, 8, 10, 14].into_iter().all(|code| Kind::of_sqlite(code, "") == Kind::Unavailable));
+    }
+
+    #[test]
+    fn a_connection_that_the_server_ends_is_replaced_by_another() {
+        assert!(["57P01", "57P02", "57P05"].into_iter().all(|state| Kind::of_postgres(state) == Kind::Lost));
+        assert_eq!(Kind::of_mysql(1927), Kind::Lost);
+        assert!(matches!(Fault::Lost(String::new()).before_any_write(), Fault::Busy(_)));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The pool of connections, and how work is done on it: in a task of its own, never cancelled half way, again after a
-//! conflict, within a time limit.
+//! conflict, within a time limit. Connections that do not answer within it are given up, because some never will.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sea_orm::{
@@ -37,11 +37,24 @@ pub(super) enum Patience {
 
 /// Connections to one database. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Pool(Arc<Shared>);
+pub(super) struct Pool {
+    shared: Arc<Shared>,
+    /// The connections that this work began with.
+    db: Connections,
+}
+
+/// SeaORM's pool, and which one it is.
+#[derive(Clone, Debug)]
+struct Connections {
+    pool: DatabaseConnection,
+    number: u64,
+}
 
 #[derive(Debug)]
 struct Shared {
-    db: DatabaseConnection,
+    options: ConnectOptions,
+    /// For work that begins now.
+    current: Mutex<Connections>,
     dialect: Dialect,
     texts: Texts,
     /// SQLite has one writer at a time: inside of this process writers queue here, which is fair and costs no polling.
@@ -58,7 +71,7 @@ impl Pool {
         let place = settings.url.to_string();
         let options = configure(settings, patience);
         let open = async {
-            let db = open_calmly(options).await?;
+            let db = open_calmly(options.clone()).await?;
             let dialect = dialect_of(&db).await?;
             Ok::<_, Fault>((db, dialect))
         };
@@ -70,27 +83,29 @@ impl Pool {
         let statement = settings.statement_timeout_ms.duration();
         let limit = settings.acquire_timeout_ms.duration() + statement * 4;
         let limit = (patience == Patience::Limited).then_some(limit);
-        Ok(Self(Arc::new(Shared { db, dialect, texts: Texts::new(dialect), writers, place, limit })))
+        let (db, texts) = (Connections { pool: db, number: 1 }, Texts::new(dialect));
+        let shared = Shared { options, current: Mutex::new(db.clone()), dialect, texts, writers, place, limit };
+        Ok(Self { shared: Arc::new(shared), db })
     }
 
     /// The statements.
     pub(super) fn texts(&self) -> &Texts {
-        &self.0.texts
+        &self.shared.texts
     }
 
     /// The database's way of speaking.
     pub(super) fn dialect(&self) -> Dialect {
-        self.0.dialect
+        self.shared.dialect
     }
 
     /// The server's address, without its password.
     pub(super) fn place(&self) -> &str {
-        &self.0.place
+        &self.shared.place
     }
 
     /// SeaORM's pool, for reads through entities and for migrations.
     pub(super) fn db(&self) -> &DatabaseConnection {
-        &self.0.db
+        &self.db.pool
     }
 
     /// Does work in a task of its own, and again after conflicts.
@@ -103,12 +118,14 @@ impl Pool {
         W: Fn(Self) -> F + Send + 'static,
         F: Future<Output = Result<T, Fault>> + Send + 'static,
     {
-        let pool = self.clone();
+        let pool = self.current();
+        let begun_with = pool.db.number;
         let task = tokio::spawn(async move { pool.attempt(work).await });
-        let joined = match self.0.limit {
+        let joined = match self.shared.limit {
             Some(limit) => match tokio::time::timeout(limit, task).await {
                 Ok(joined) => joined,
                 Err(_elapsed) => {
+                    self.give_up(begun_with).await;
                     let text = format!("{}: no answer within {} ms", self.place(), limit.as_millis());
                     return Err(Error::Unavailable(text));
                 }
@@ -120,6 +137,40 @@ impl Pool {
             Err(fault) if fault.is_panic() => Err(Error::Failed("a database task panicked".into())),
             Err(_stopping) => Err(Error::Unavailable("the program is stopping".into())),
         }
+    }
+
+    /// The same with the connections of now.
+    fn current(&self) -> Self {
+        let current = self.shared.current.lock().unwrap_or_else(PoisonError::into_inner);
+        Self { shared: Arc::clone(&self.shared), db: current.clone() }
+    }
+
+    /// Work had no answer in time. Where a link is half-open it never comes, and each such connection is missing in the
+    /// pool for as long as the operating system believes in it. So all of them are given up: new work opens new ones, and
+    /// what is still under way ends with the old ones.
+    async fn give_up(&self, stuck: u64) {
+        if self.shared.dialect == Dialect::Sqlite {
+            return;
+        }
+        let mut options = self.shared.options.clone();
+        let pool = match Database::connect(options.connect_lazy(true).clone()).await {
+            Ok(pool) => pool,
+            Err(error) => return tracing::warn!(%error, "the database's connections could not be given up"),
+        };
+        let old = {
+            let mut current = self.shared.current.lock().unwrap_or_else(PoisonError::into_inner);
+            if current.number != stuck {
+                return;
+            }
+            std::mem::replace(&mut *current, Connections { pool, number: stuck + 1 })
+        };
+        tracing::debug!("gave up all connections to the database: one of them does not answer");
+        // Waits for those in use, maybe for ever.
+        tokio::spawn(async move {
+            if let Err(error) = old.pool.close().await {
+                tracing::debug!(%error, "connections that were given up could not be closed");
+            }
+        });
     }
 
     async fn attempt<T, W, F>(&self, work: W) -> Result<T, Fault>
@@ -142,19 +193,20 @@ impl Pool {
 
     /// Reads outside of a transaction.
     pub(super) async fn query(&self, text: &Text, bound: &Bound) -> Result<Vec<QueryResult>, Fault> {
-        let rows = self.0.db.query_all_raw(text.bind(bound)?).await;
+        let rows = self.db.pool.query_all_raw(text.bind(bound)?).await;
         rows.map_err(|error| Fault::from(error).before_any_write())
     }
 
     /// Begins a transaction that writes.
     pub(super) async fn begin(&self) -> Result<Transaction<'_>, Fault> {
-        let turn = self.0.writers.acquire().await.map_err(|closed| Fault::Unavailable(closed.to_string()))?;
+        let turn = self.shared.writers.acquire().await.map_err(|closed| Fault::Unavailable(closed.to_string()))?;
         // Servers run at READ COMMITTED by the session's default, which saves a round trip here.
         let options = TransactionOptions {
-            sqlite_transaction_mode: (self.0.dialect == Dialect::Sqlite).then_some(SqliteTransactionMode::Immediate),
+            sqlite_transaction_mode: (self.shared.dialect == Dialect::Sqlite)
+                .then_some(SqliteTransactionMode::Immediate),
             ..TransactionOptions::default()
         };
-        let inner = self.0.db.begin_with_options(options).await;
+        let inner = self.db.pool.begin_with_options(options).await;
         let inner = inner.map_err(|error| Fault::from(error).before_any_write())?;
         Ok(Transaction { inner, _turn: turn })
     }

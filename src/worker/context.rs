@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
 
 use crate::broker::{Control, Names, Publisher, Tag};
 use crate::config::Settings;
@@ -35,6 +38,8 @@ pub struct Context {
     pub duplicates: Duplicates,
     /// Sessions up to this one have ended: their deliveries come again.
     ended_session: AtomicU64,
+    /// The worker has been told to stop.
+    draining: watch::Sender<bool>,
 }
 
 impl Context {
@@ -55,12 +60,32 @@ impl Context {
             metrics,
             duplicates: Duplicates::default(),
             ended_session: AtomicU64::new(0),
+            draining: watch::Sender::new(false),
         }
     }
 
     /// A session has ended.
     pub fn end_session(&self, session: u64) {
         self.ended_session.fetch_max(session, Ordering::Relaxed);
+    }
+
+    /// The worker has been told to stop: nothing is tried again for long.
+    pub fn begin_drain(&self) {
+        self.draining.send_replace(true);
+    }
+
+    /// Waits before the next attempt, or until the worker is told to stop; whether it makes sense to try again.
+    pub async fn pause_between_attempts(&self, pause: Duration) -> bool {
+        let mut draining = self.draining.subscribe();
+        if *draining.borrow_and_update() {
+            return false;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            // Once more, and no more.
+            _told = draining.wait_for(|draining| *draining) => {}
+        }
+        true
     }
 
     /// Whether an acknowledgement of this delivery can still reach the broker.

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 use super::batch::{self, Outcome};
 use super::context::{Context, Trouble};
@@ -144,11 +144,17 @@ impl Dispatcher {
         let had = skus.iter().filter(|sku| !contests.contains_key(*sku));
         self.waiting.free(had.map(|sku| (sku.clone(), leases.remove(sku))), now);
         self.context.metrics.waited(self.waiting.take_waits());
+        if trouble.is_none() && !back.is_empty() {
+            self.context.control.survived();
+        }
         self.waiting.contest(contests, now);
+        // A batch that waits for leases shows nothing.
+        let is_through = trouble.is_none() && back.is_empty();
         self.put_back(back, now);
         match trouble {
             Some(trouble) => self.on_trouble(trouble, now),
-            None => self.end_outage(now),
+            None if is_through => self.end_outage(now),
+            None => {}
         }
         self.advance(now);
         let unwanted = self.waiting.unkeep(&skus);
@@ -171,7 +177,10 @@ impl Dispatcher {
                 error!(error = %trouble, "a service is away; no order is taken on until it answers");
                 self.outage = Some(Outage::begin(now));
             }
-            Some(outage) if outage.on_trial() => outage.still_away(now),
+            Some(outage) if outage.on_trial() => {
+                debug!(error = %trouble, "the service answers, but not to work");
+                outage.still_away(now);
+            }
             Some(_) => {}
         }
     }
@@ -300,6 +309,7 @@ impl Dispatcher {
     async fn drain(mut self) -> Result<(), Error> {
         self.draining = true;
         self.context.health.lock().enter(Phase::Draining);
+        self.context.begin_drain();
         let grace = self.context.settings.shutdown.grace_ms.duration();
         info!(batches = self.pace.in_work(), waiting = self.waiting.len(), "finishing what is in flight");
         let finished = tokio::time::timeout(grace, self.finish()).await;

@@ -11,6 +11,10 @@ use crate::retry::Backoff;
 /// A short outage is waited for with the messages in hand: giving them back counts as a delivery of each. A longer one
 /// gives them back, so that nothing is held for as long as it lasts.
 const GIVE_BACK_AFTER: Duration = Duration::from_secs(5);
+/// What is taken for a trial that fails is held twice as long each time: a service may answer probes and refuse work for
+/// hours, and after too many deliveries the broker takes a message for a killer. Less than the 30 minutes after which the
+/// broker closes the channel.
+const LONGEST_HOLD: Duration = Duration::from_secs(15 * 60);
 const FIRST_PROBE: Duration = Duration::from_millis(100);
 const SLOWEST_PROBE: Duration = Duration::from_secs(2);
 
@@ -20,6 +24,8 @@ pub struct Outage {
     since: Instant,
     /// Since when messages are held.
     held_since: Instant,
+    /// For how long they may be.
+    hold: Duration,
     backoff: Backoff,
     next_probe: Instant,
     phase: Phase,
@@ -51,7 +57,8 @@ impl Outage {
     pub fn begin(now: Instant) -> Self {
         let mut backoff = Backoff::new(FIRST_PROBE, SLOWEST_PROBE);
         let next_probe = now + backoff.next_delay();
-        Self { since: now, held_since: now, backoff, next_probe, phase: Phase::Waiting, gave_back: false }
+        let hold = GIVE_BACK_AFTER;
+        Self { since: now, held_since: now, hold, backoff, next_probe, phase: Phase::Waiting, gave_back: false }
     }
 
     /// What is due.
@@ -59,7 +66,7 @@ impl Outage {
         if self.phase == Phase::Trial {
             return None;
         }
-        if !self.gave_back && now >= self.held_since + GIVE_BACK_AFTER {
+        if !self.gave_back && now >= self.held_since + self.hold {
             self.gave_back = true;
             return Some(Action::GiveBack);
         }
@@ -73,7 +80,7 @@ impl Outage {
     /// When [`Outage::due`] has something next.
     #[must_use]
     pub fn next_alarm(&self) -> Option<Instant> {
-        let give_back = (!self.gave_back && self.phase != Phase::Trial).then(|| self.held_since + GIVE_BACK_AFTER);
+        let give_back = (!self.gave_back && self.phase != Phase::Trial).then(|| self.held_since + self.hold);
         let probe = (self.phase == Phase::Waiting).then_some(self.next_probe);
         give_back.into_iter().chain(probe).min()
     }
@@ -90,6 +97,7 @@ impl Outage {
         self.phase = Phase::Trial;
         if self.gave_back {
             self.held_since = now;
+            self.hold = (self.hold * 2).min(LONGEST_HOLD);
         }
         std::mem::take(&mut self.gave_back)
     }
@@ -126,6 +134,22 @@ mod tests {
         assert_eq!(outage.next_alarm(), None, "the probe's answer comes by itself");
         outage.still_away(late);
         assert!(outage.next_alarm().is_some_and(|at| at > late));
+    }
+
+    #[test]
+    fn a_service_that_answers_and_refuses_for_hours_costs_a_message_few_deliveries() {
+        let start = Instant::now();
+        let (mut outage, mut now, mut deliveries) = (Outage::begin(start), start, 0);
+        while now < start + Duration::from_secs(4 * 3600) {
+            now = outage.next_alarm().expect("an alarm").max(now);
+            while let Some(action) = outage.due(now) {
+                deliveries += u32::from(action == Action::GiveBack);
+            }
+            let _take_in = outage.answered(now);
+            outage.still_away(now);
+        }
+        // The broker's limit is 20 by default.
+        assert!((2..=24).contains(&deliveries), "{deliveries}");
     }
 
     #[test]

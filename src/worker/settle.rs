@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::context::Context;
 use crate::broker::{self, Delivery, Outgoing, Tag};
@@ -28,7 +28,8 @@ struct Open {
     messages: Vec<Outgoing>,
 }
 
-/// Settles messages for good: comes back only when each was acknowledged, or its session has ended (it comes again).
+/// Settles messages for good: comes back only when each was acknowledged, or its session has ended (it comes again), or the
+/// worker stops and a last attempt failed.
 pub async fn settle(context: &Context, settled: Vec<Settled>) {
     if settled.is_empty() {
         return;
@@ -37,6 +38,8 @@ pub async fn settle(context: &Context, settled: Vec<Settled>) {
     let mut open: Vec<Open> = settled.into_iter().map(|settled| publishable(context, settled)).collect();
     let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
     let mut _unpublished;
+    // One line in the log, however long it takes.
+    let mut first = true;
     loop {
         let failure = publish(context, &mut open).await;
         let (done, rest): (Vec<Open>, Vec<Open>) = open.into_iter().partition(|open| open.messages.is_empty());
@@ -48,10 +51,18 @@ pub async fn settle(context: &Context, settled: Vec<Settled>) {
         }
         open = rest;
         let Some(error) = failure else { return };
-        warn!(%error, messages = open.len(), "outcomes could not be published; nothing is acknowledged, trying again");
+        let messages = open.len();
+        if std::mem::take(&mut first) {
+            warn!(%error, messages, "outcomes could not be published; nothing is acknowledged, trying again");
+        } else {
+            debug!(%error, messages, "outcomes could not be published");
+        }
         context.metrics.not_published();
         _unpublished = context.health.cannot_publish(&error);
-        backoff.wait().await;
+        if !context.pause_between_attempts(backoff.next_delay()).await {
+            warn!(messages = open.len(), "stopping: what could not be published goes back to the queue");
+            return;
+        }
         open.retain(|open| context.is_live(open.tag));
         if open.is_empty() {
             return;

@@ -9,7 +9,7 @@ use lastunit::config::Address;
 
 use crate::proxy::{Links, Proxy};
 use crate::raw;
-use crate::support::{Place, delivery, next, url};
+use crate::support::{Place, delivery, next, take, url};
 
 const LIMIT: u32 = 6;
 
@@ -129,5 +129,50 @@ async fn a_message_that_cannot_be_read_takes_nobody_with_it() {
     consumer.control.close().await;
     place.wait_for_count(&place.names.orders(), 0).await;
     place.wait_for_count(&failed, 1).await;
+    place.clean_up().await;
+}
+
+/// Three crashes of their worker make a whole prefetch suspect. Whoever gets it then works on one at a time, and gives none
+/// of them back for it: that would cost each a delivery, until the broker takes them all for killers.
+#[tokio::test]
+async fn innocents_of_several_crashes_are_settled_one_by_one_and_not_given_back_again() {
+    let place = Place::new("innocents").await;
+    place.send_numbers(100).await;
+    for _ in 0..2 {
+        let mut crashing = place.consumer().await;
+        take(&mut crashing, 20).await;
+        crashing.control.close().await;
+    }
+    let mut crashing = place.consumer().await;
+    take(&mut crashing, 20).await;
+    let mut consumer = place.consumer().await;
+    let sending = async {
+        loop {
+            place.send(b"fresh", BasicProperties::default()).await;
+        }
+    };
+    // More than one, so that it takes many.
+    let fresh = tokio::select! {
+        fresh = take(&mut consumer, 3) => fresh,
+        () = sending => Vec::new(),
+    };
+    consumer.control.ack(fresh[1..].iter().map(|delivery| delivery.tag).collect());
+    crashing.control.close().await;
+
+    let mut settled = HashSet::new();
+    // Each of the crashing ones had settled its first.
+    while settled.len() < 97 {
+        let delivery = delivery(&mut consumer).await;
+        assert_eq!(delivery.tag.session, 1, "no session ended over it");
+        let is_fresh = delivery.body == b"fresh";
+        assert!(is_fresh || consumer.events.is_empty(), "one suspect at a time");
+        consumer.control.ack(vec![delivery.tag]);
+        if !is_fresh {
+            settled.insert(delivery.body);
+        }
+    }
+    consumer.control.close().await;
+    let failed = place.observer().await.count(&place.names.dead_queue(DeadQueue::Failed)).await.unwrap();
+    assert_eq!(failed, 0, "the broker took nobody for a killer");
     place.clean_up().await;
 }

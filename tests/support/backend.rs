@@ -16,22 +16,22 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Creates an empty database and returns its address.
-    pub async fn create(self, name: &str, folder: &Path) -> String {
-        match self.server() {
+    /// Creates an empty database on that server, or embedded, and returns its address.
+    pub async fn create(self, server: Option<&str>, name: &str, folder: &Path) -> String {
+        match server {
             Some(server) => {
-                run(&server, &format!("create database {name}")).await.expect("a new database");
-                at(&server, name)
+                run(server, &format!("create database {name}")).await.expect("a new database");
+                at(server, name)
             }
             None => format!("sqlite://{}?mode=rwc", folder.join("lastunit.db").display()),
         }
     }
 
     /// Drops it. Whoever is still connected is cut off.
-    pub async fn destroy(self, name: &str) -> Result<(), sea_orm::DbErr> {
-        let Some(server) = self.server() else { return Ok(()) };
+    pub async fn destroy(self, server: Option<&str>, name: &str) -> Result<(), sea_orm::DbErr> {
+        let Some(server) = server else { return Ok(()) };
         let force = if self == Self::Postgres { " with (force)" } else { "" };
-        run(&server, &format!("drop database if exists {name}{force}")).await
+        run(server, &format!("drop database if exists {name}{force}")).await
     }
 
     /// The server's address, with rights to create databases; none for an embedded database.

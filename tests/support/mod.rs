@@ -10,9 +10,11 @@
 pub mod backend;
 pub mod certificates;
 pub mod grants;
+pub mod postgres_server;
 pub mod process;
 pub mod proxy;
 pub mod rabbit;
+pub mod rabbit_node;
 pub mod redis_cluster;
 pub mod redis_server;
 pub mod sandbox;
@@ -25,12 +27,14 @@ use std::path::PathBuf;
 
 pub use backend::Backend;
 pub use certificates::Certificates;
+pub use postgres_server::PostgresServer;
 pub use process::{Finished, WorkerProcess};
 pub use proxy::{Flow, Links, Proxy};
 pub use rabbit::{Message, Rabbit};
+pub use rabbit_node::RabbitNode;
 pub use redis_cluster::RedisCluster;
 pub use redis_server::RedisServer;
-pub use sandbox::Sandbox;
+pub use sandbox::{Sandbox, Services};
 pub use sql::Sql;
 pub use wait::{SOON, eventually};
 

@@ -80,6 +80,11 @@ impl WorkerProcess {
         self.child.wait().expect("its end")
     }
 
+    /// How it ended, if it has.
+    pub fn exited(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("a process of ours")
+    }
+
     /// Waits for its end.
     pub async fn wait_exit(&mut self, deadline: Duration) -> ExitStatus {
         let Self { child, log } = self;

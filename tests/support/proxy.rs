@@ -9,6 +9,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// What is done with the bytes of one direction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -42,9 +43,22 @@ impl Links {
 
 #[derive(Clone, Copy, Debug)]
 struct State {
+    /// The port to which new links lead.
+    server: u16,
     links: Links,
     /// Links of an earlier generation are cut.
     generation: u64,
+    /// Counts links.
+    accepted: u64,
+    /// Links up to this one are held for ever.
+    forsaken: u64,
+}
+
+impl State {
+    /// What a direction of a link does now.
+    fn flow(&self, number: u64, direction: fn(&Links) -> Flow) -> Flow {
+        if number <= self.forsaken { Flow::Held } else { direction(&self.links) }
+    }
 }
 
 /// See the module. Runs on a thread of its own, so that a test may block; gone, with all links, when it is dropped.
@@ -61,14 +75,15 @@ impl Proxy {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.set_nonblocking(true).expect("a listener for tokio");
         let port = listener.local_addr().expect("an address").port();
-        let (state, _) = watch::channel(State { links: Links::OPEN, generation: 0 });
+        let (state, _) = watch::channel(State { server, links: Links::OPEN, generation: 0, accepted: 0, forsaken: 0 });
         let state = Arc::new(state);
         let accepting = Arc::clone(&state);
         runtime.spawn(async move {
             let listener = TcpListener::from_std(listener).expect("a listener");
             while let Ok((client, _)) = listener.accept().await {
                 if !accepting.borrow().links.refused {
-                    tokio::spawn(link(client, server, accepting.subscribe()));
+                    accepting.send_modify(|state| state.accepted += 1);
+                    tokio::spawn(link(client, accepting.subscribe()));
                 }
             }
         });
@@ -90,6 +105,20 @@ impl Proxy {
         self.state.send_modify(|state| state.generation += 1);
     }
 
+    /// Cuts every open link; new ones lead to another server, as a virtual address moves in a fail-over.
+    pub fn switch(&self, server: u16) {
+        self.state.send_modify(|state| {
+            state.server = server;
+            state.generation += 1;
+        });
+    }
+
+    /// Nothing passes any more on the links that are open now, ever, and nobody is told; new ones are as good as any. This
+    /// is what a firewall does that has forgotten them.
+    pub fn forsake(&self) {
+        self.state.send_modify(|state| state.forsaken = state.accepted);
+    }
+
     /// Cuts every open link and refuses new ones, until [`Proxy::set`] opens it again.
     pub fn close(&self) {
         self.state.send_modify(|state| {
@@ -108,8 +137,8 @@ impl Drop for Proxy {
 }
 
 /// One link. The end of either direction, or a cut, ends both.
-async fn link(client: TcpStream, server: u16, mut state: watch::Receiver<State>) {
-    let generation = state.borrow().generation;
+async fn link(client: TcpStream, mut state: watch::Receiver<State>) {
+    let State { server, generation, accepted: number, .. } = *state.borrow();
     let Ok(server) = TcpStream::connect(("127.0.0.1", server)).await else { return };
     if client.set_nodelay(true).and(server.set_nodelay(true)).is_err() {
         return;
@@ -118,8 +147,8 @@ async fn link(client: TcpStream, server: u16, mut state: watch::Receiver<State>)
     let (from_server, to_server) = server.into_split();
     let cut = state.clone();
     tokio::select! {
-        _ended = pump(from_client, to_server, cut.clone(), |links| links.up) => {}
-        _ended = pump(from_server, to_client, cut, |links| links.down) => {}
+        _ended = pump(from_client, to_server, number, cut.clone(), |links| links.up) => {}
+        _ended = pump(from_server, to_client, number, cut, |links| links.down) => {}
         _cut = state.wait_for(|state| state.generation != generation) => {}
     }
 }
@@ -127,8 +156,9 @@ async fn link(client: TcpStream, server: u16, mut state: watch::Receiver<State>)
 async fn pump(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
+    number: u64,
     mut state: watch::Receiver<State>,
-    flow: fn(&Links) -> Flow,
+    direction: fn(&Links) -> Flow,
 ) -> io::Result<()> {
     let mut buffer = vec![0; 1 << 16];
     loop {
@@ -136,9 +166,10 @@ async fn pump(
         if length == 0 {
             return Ok(());
         }
-        let flows = state.wait_for(|state| flow(&state.links) != Flow::Held).await.map(|state| flow(&state.links));
+        let passing = state.wait_for(|state| state.flow(number, direction) != Flow::Held).await;
+        let flows = passing.map(|state| state.flow(number, direction));
         match flows {
-            Ok(Flow::Slow(delay)) => tokio::time::sleep(delay).await,
+            Ok(Flow::Slow(delay)) => tokio::time::sleep_until(Instant::now() + delay).await,
             Ok(Flow::Passes | Flow::Held) => {}
             Err(_gone) => return Ok(()),
         }

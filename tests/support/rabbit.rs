@@ -17,6 +17,8 @@ use super::{SOON, eventually};
 const PERSISTENT: u8 = 2;
 /// Published before their confirms are awaited.
 const WINDOW: usize = 1_000;
+/// For a message to come out of a long queue.
+const EACH: Duration = Duration::from_millis(2);
 
 /// A message as it lay in a queue.
 #[derive(Clone, Debug)]
@@ -69,8 +71,20 @@ impl Rabbit {
         self.publish(bodies.into_iter().map(|body| (body, BasicProperties::default()))).await;
     }
 
+    /// The same, where the broker may refuse; some of it may have been taken then.
+    pub async fn try_send(&self, bodies: &[String]) -> Result<(), String> {
+        self.try_publish(bodies.iter().map(|body| (body, BasicProperties::default()))).await
+    }
+
     /// The same with properties of one's own.
     pub async fn publish<B: AsRef<[u8]>>(&self, messages: impl IntoIterator<Item = (B, BasicProperties)>) {
+        self.try_publish(messages).await.expect("taken by a queue");
+    }
+
+    async fn try_publish<B: AsRef<[u8]>>(
+        &self,
+        messages: impl IntoIterator<Item = (B, BasicProperties)>,
+    ) -> Result<(), String> {
         let channel = self.channel().await;
         channel.confirm_select(ConfirmSelectOptions::default()).await.expect("confirms");
         let mut pending = Vec::with_capacity(WINDOW);
@@ -81,10 +95,10 @@ impl Rabbit {
             let sent = channel.basic_publish(exchange, "shop.order".into(), options, body.as_ref(), properties).await;
             pending.push(sent.expect("published"));
             if pending.len() == WINDOW {
-                confirmed(&mut pending).await;
+                confirmed(&mut pending).await?;
             }
         }
-        confirmed(&mut pending).await;
+        confirmed(&mut pending).await
     }
 
     /// Collects every outcome event from now on.
@@ -114,6 +128,19 @@ impl Rabbit {
         Listener { received }
     }
 
+    /// Keeps every outcome event from now on in a queue that outlives connections and the broker itself.
+    pub async fn keep_events(&self, queue: &str) {
+        let channel = self.channel().await;
+        let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+        let mut arguments = FieldTable::default();
+        arguments.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
+        channel.queue_declare(self.name(queue).into(), options, arguments).await.expect("a queue");
+        let bind = QueueBindOptions::default();
+        let exchange = self.name("outcomes").into();
+        let bound = channel.queue_bind(self.name(queue).into(), exchange, "#".into(), bind, FieldTable::default());
+        bound.await.expect("bound to the outcomes");
+    }
+
     /// Takes everything out of a queue, in its sequence.
     pub async fn drain(&self, queue: &str) -> Vec<Message> {
         let ready = self.count(queue).await as usize;
@@ -129,7 +156,8 @@ impl Rabbit {
             let routing_key = delivery.routing_key.to_string();
             Message { routing_key, body: delivery.data, properties: delivery.properties }
         });
-        tokio::time::timeout(SOON, taken.collect()).await.expect("all that was ready")
+        let limit = SOON + EACH * ready as u32;
+        tokio::time::timeout(limit, taken.collect()).await.expect("all that was ready")
     }
 
     /// Messages ready in a queue: none of them is with a consumer.
@@ -184,13 +212,15 @@ impl Rabbit {
     }
 }
 
-async fn confirmed(pending: &mut Vec<lapin::PublisherConfirm>) {
+async fn confirmed(pending: &mut Vec<lapin::PublisherConfirm>) -> Result<(), String> {
+    let mut refused = Ok(());
     for confirm in pending.drain(..) {
         match confirm.await.expect("the broker's answer") {
             Confirmation::Ack(None) => {}
-            other => panic!("not taken by a queue: {other:?}"),
+            other => refused = Err(format!("not taken by a queue: {other:?}")),
         }
     }
+    refused
 }
 
 /// Outcome events as they come in.

@@ -19,11 +19,36 @@ const QUEUES: [&str; 4] = ["orders", "dead.lost-race", "dead.invalid", "dead.fai
 const DELAYS_MS: [u64; 2] = [200, 1000];
 /// Of a log, shown when a test fails.
 const LOG_LINES: usize = 40;
+/// So many logs are shown, the newest.
+const LOGS: u32 = 12;
+
+/// Where a sandbox's services are.
+#[derive(Clone, Debug)]
+pub struct Services {
+    /// The database server; none for an embedded database.
+    pub database: Option<String>,
+    pub redis: String,
+    pub rabbitmq: String,
+}
+
+impl Services {
+    /// The shared ones: no test may flush, restart or reconfigure them.
+    pub fn shared(backend: Backend) -> Self {
+        Self {
+            database: backend.server(),
+            redis: setting("LASTUNIT_TEST_REDIS_URL", "redis://127.0.0.1:6379"),
+            rabbitmq: setting("LASTUNIT_TEST_RABBITMQ_URL", "amqp://guest:guest@127.0.0.1:5672/%2f"),
+        }
+    }
+}
 
 /// See the module.
 pub struct Sandbox {
     name: String,
     backend: Backend,
+    services: Services,
+    /// The database itself, whatever stands between it and the processes.
+    database: String,
     folder: TempDir,
     settings: BTreeMap<String, String>,
     workers: AtomicU32,
@@ -34,24 +59,28 @@ pub struct Sandbox {
 impl Sandbox {
     /// An empty database, and names that nobody else uses. Nothing is migrated or declared yet.
     pub async fn empty(backend: Backend) -> Self {
+        Self::on(backend, Services::shared(backend)).await
+    }
+
+    /// The same on other services than the shared ones.
+    pub async fn on(backend: Backend, services: Services) -> Self {
         let name = format!("lastunit_test_{}", &Uuid::new_v4().simple().to_string()[..12]);
         let folder = TempDir::new().expect("a folder");
-        let amqp = setting("LASTUNIT_TEST_RABBITMQ_URL", "amqp://guest:guest@127.0.0.1:5672/%2f");
-        let redis = setting("LASTUNIT_TEST_REDIS_URL", "redis://127.0.0.1:6379");
-        let database = backend.create(&name, folder.path()).await;
+        let database = backend.create(services.database.as_deref(), &name, folder.path()).await;
         let delays = DELAYS_MS.map(|delay| delay.to_string()).join(",");
         let settings = [
             ("database.url", database.as_str()),
-            ("redis.url", &redis),
+            ("redis.url", &services.redis),
             ("redis.key_prefix", &name),
-            ("broker.url", &amqp),
+            ("broker.url", &services.rabbitmq),
             ("broker.name_prefix", &name),
             ("retry.delays_ms", &delays),
             ("log.filter", "info,lastunit=debug,sqlx=warn,sea_orm_migration=warn,lapin=warn"),
         ];
         let settings = settings.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        let rabbit = Rabbit::connect(&amqp, &name).await;
-        Self { name, backend, folder, settings, workers: AtomicU32::new(0), rabbit }
+        let rabbit = Rabbit::connect(&services.rabbitmq, &name).await;
+        let workers = AtomicU32::new(0);
+        Self { name, backend, services, database, folder, settings, workers, rabbit }
     }
 
     /// Migrated and declared: ready for workers.
@@ -83,9 +112,10 @@ impl Sandbox {
         self.settings.iter().map(|(key, value)| (variable(key), value.clone())).collect()
     }
 
-    /// The program with these arguments and this sandbox's environment alone.
+    /// The program (the one that `LASTUNIT_BIN` names, or the one built with the tests) with these arguments and this
+    /// sandbox's environment alone.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lastunit"));
+        let mut command = Command::new(setting("LASTUNIT_BIN", env!("CARGO_BIN_EXE_lastunit")));
         for (variable, _) in env::vars_os() {
             if variable.to_string_lossy().starts_with("LASTUNIT_") {
                 command.env_remove(variable);
@@ -104,9 +134,14 @@ impl Sandbox {
 
     /// Starts a worker process.
     pub fn worker(&self) -> WorkerProcess {
+        self.start(self.command(&["worker"]))
+    }
+
+    /// Starts a worker process from a [`Sandbox::command`] that was changed.
+    pub fn start(&self, command: Command) -> WorkerProcess {
         let number = self.workers.fetch_add(1, Ordering::Relaxed) + 1;
         let log = self.folder.path().join(format!("worker-{number}.log"));
-        WorkerProcess::start(self.command(&["worker"]), log)
+        WorkerProcess::start(command, log)
     }
 
     /// Starts workers and waits until all of them consume: from here a rush is a race.
@@ -138,7 +173,7 @@ impl Sandbox {
 
     /// A connection to the sandbox's database.
     pub async fn sql(&self) -> Sql {
-        Sql::connect(self.get("database.url"), self.backend).await
+        Sql::connect(&self.database, self.backend).await
     }
 
     /// The folder in which its processes run.
@@ -146,8 +181,10 @@ impl Sandbox {
         self.folder.path()
     }
 
-    fn print_logs(&self) {
-        for number in 1..=self.workers.load(Ordering::Relaxed) {
+    /// Shows the ends of the newest logs.
+    pub fn print_logs(&self) {
+        let newest = self.workers.load(Ordering::Relaxed);
+        for number in newest.saturating_sub(LOGS) + 1..=newest {
             let log = self.folder.path().join(format!("worker-{number}.log"));
             let text = fs::read_to_string(&log).unwrap_or_else(|fault| fault.to_string());
             let lines: Vec<_> = text.lines().collect();
@@ -163,11 +200,12 @@ impl Drop for Sandbox {
         if thread::panicking() {
             self.print_logs();
         }
-        let (name, backend) = (self.name.clone(), self.backend);
-        let (amqp, redis) = (self.get("broker.url").to_owned(), self.get("redis.url").to_owned());
+        let (name, backend, services) = (self.name.clone(), self.backend, self.services.clone());
+        let delays = self.get("retry.delays_ms").split(',').map(|delay| format!("retry.{delay}"));
+        let queues: Vec<_> = QUEUES.map(str::to_owned).into_iter().chain(delays).collect();
         let cleaned = thread::spawn(move || {
             let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-            runtime.block_on(clean(&name, backend, &amqp, &redis));
+            runtime.block_on(clean(&name, backend, &services, &queues));
         });
         if cleaned.join().is_err() {
             eprintln!("{} could not be cleaned up in full", self.name);
@@ -176,16 +214,14 @@ impl Drop for Sandbox {
 }
 
 /// A server that the test has taken away has nothing left to clean.
-async fn clean(name: &str, backend: Backend, amqp: &str, redis: &str) {
-    if let Err(fault) = backend.destroy(name).await {
+async fn clean(name: &str, backend: Backend, services: &Services, queues: &[String]) {
+    if let Err(fault) = backend.destroy(services.database.as_deref(), name).await {
         eprintln!("{name}: the database was not dropped: {fault}");
     }
-    if let Err(fault) = delete_keys(redis, name).await {
+    if let Err(fault) = delete_keys(&services.redis, name).await {
         eprintln!("{name}: keys were not deleted: {fault}");
     }
-    let queues = QUEUES.iter().map(|queue| (*queue).to_owned());
-    let queues: Vec<_> = queues.chain(DELAYS_MS.map(|delay| format!("retry.{delay}"))).collect();
-    if let Err(fault) = Rabbit::connect(amqp, name).await.delete(&EXCHANGES, &queues).await {
+    if let Err(fault) = Rabbit::connect(&services.rabbitmq, name).await.delete(&EXCHANGES, queues).await {
         eprintln!("{name}: queues were not deleted: {fault}");
     }
 }

@@ -65,6 +65,17 @@ impl Sql {
         transaction
     }
 
+    /// Runs a statement.
+    pub async fn run(&self, sql: &str) {
+        self.connection.execute_unprepared(sql).await.unwrap_or_else(|fault| panic!("{sql}: {fault}"));
+    }
+
+    /// Ends all other connections to the same database of PostgreSQL.
+    pub async fn disconnect_others(&self) {
+        let others = "pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()";
+        self.rows(&format!("select pg_terminate_backend(pid) from {others}")).await;
+    }
+
     async fn rows(&self, sql: &str) -> Vec<QueryResult> {
         let statement = Statement::from_string(self.connection.get_database_backend(), sql);
         self.connection.query_all_raw(statement).await.unwrap_or_else(|fault| panic!("{sql}: {fault}"))

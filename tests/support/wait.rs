@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 pub const SOON: Duration = Duration::from_secs(60);
 const POLL_EVERY: Duration = Duration::from_millis(20);
 
+/// Enough for a server that takes ten seconds to start on an idle machine.
+pub const SLOW_START: Duration = Duration::from_secs(180);
+
 /// Asks again and again until the answer is `Ok`, and returns it. `Err` says what was seen instead.
 ///
 /// # Panics

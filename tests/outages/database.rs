@@ -1,0 +1,105 @@
+//! The database goes away, becomes slow, read-only or silent.
+
+use std::time::Duration;
+
+use super::scene::{SKU, Scene, sandbox, through_proxy};
+use crate::support::{Backend, Flow, Links, Sql};
+use crate::{on_each_backend, on_each_server};
+
+on_each_server!(
+    a_database_that_is_away_is_waited_for,
+    a_database_that_says_nothing_is_waited_for,
+    a_database_whose_link_is_too_slow_is_waited_for,
+    connections_that_are_dead_without_a_word_are_given_up,
+);
+on_each_backend!(a_database_that_is_locked_is_waited_for);
+
+async fn a_database_that_is_away_is_waited_for(backend: Backend) {
+    let mut sandbox = sandbox(backend).await;
+    let proxy = through_proxy(&mut sandbox, "database.url");
+    let mut scene = Scene::start(sandbox).await;
+    scene.works().await;
+    for _ in 0..2 {
+        proxy.close();
+        scene.suffers().await;
+        proxy.set(Links::OPEN);
+        scene.recovers().await;
+    }
+    scene.ends().await;
+}
+
+async fn a_database_that_says_nothing_is_waited_for(backend: Backend) {
+    let mut sandbox = sandbox(backend).await;
+    let proxy = through_proxy(&mut sandbox, "database.url");
+    let mut scene = Scene::start(sandbox).await;
+    scene.works().await;
+    proxy.set(Links::HELD);
+    scene.suffers().await;
+    proxy.set(Links::OPEN);
+    scene.recovers().await;
+    scene.ends().await;
+}
+
+async fn a_database_whose_link_is_too_slow_is_waited_for(backend: Backend) {
+    let mut sandbox = sandbox(backend).await;
+    let proxy = through_proxy(&mut sandbox, "database.url");
+    let mut scene = Scene::start(sandbox).await;
+    scene.works().await;
+    let slow = Flow::Slow(Duration::from_secs(2));
+    proxy.set(Links { up: slow, down: slow, refused: false });
+    scene.suffers().await;
+    proxy.set(Links::OPEN);
+    scene.recovers().await;
+    scene.ends().await;
+}
+
+/// All connections of the pool, again and again: the worker needs no hand, although none of them ever answers or ends.
+async fn connections_that_are_dead_without_a_word_are_given_up(backend: Backend) {
+    let mut sandbox = sandbox(backend).await;
+    sandbox.set("database.max_connections", 1);
+    let proxy = through_proxy(&mut sandbox, "database.url");
+    let mut scene = Scene::start(sandbox).await;
+    scene.works().await;
+    for _ in 0..3 {
+        proxy.forsake();
+        scene.works().await;
+    }
+    scene.nothing_else_happened().await;
+    scene.ends().await;
+}
+
+/// Somebody has the row, for longer than the time limits: an operator's open transaction, a backup, a vacuum.
+async fn a_database_that_is_locked_is_waited_for(backend: Backend) {
+    let sandbox = sandbox(backend).await;
+    let sql = sandbox.sql().await;
+    let mut scene = Scene::start(sandbox).await;
+    scene.works().await;
+    let lock = sql.lock_row(SKU).await;
+    scene.suffers().await;
+    lock.rollback().await.expect("unlocked");
+    scene.recovers().await;
+    scene.ends().await;
+}
+
+/// As after a fail-over to a replica, or when a disk watch pulls the brake.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_is_read_only_is_waited_for() {
+    let sandbox = sandbox(Backend::Postgres).await;
+    let sql = sandbox.sql().await;
+    let mut scene = Scene::start(sandbox).await;
+    scene.works().await;
+    set_read_only(&sql, "on").await;
+    scene.suffers().await;
+    set_read_only(&sql, "off").await;
+    scene.recovers().await;
+    scene.ends().await;
+}
+
+/// For new connections, and there are only new ones. The test's own stays as it is.
+async fn set_read_only(sql: &Sql, value: &str) {
+    sql.run(&format!(
+        "do $$ begin execute format('alter database %I set default_transaction_read_only = {value}', current_database()); end $$"
+    ))
+    .await;
+    sql.disconnect_others().await;
+}
