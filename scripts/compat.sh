@@ -8,7 +8,7 @@
 # Each suite goes once, with debootstrap, into a folder of $LASTUNIT_COMPAT_DIR (~/.cache/lastunit-compat; some 1 GB each;
 # delete a suite's folder to fetch it anew). The mirror is the one of this machine's apt, or LASTUNIT_COMPAT_MIRROR. Needs
 # root: the servers run in a chroot. They listen on free ports of 127.0.0.1, keep their data in a temporary folder, and
-# are gone at the end, after Ctrl-C too; services that are not under test come from scripts/services.sh.
+# are gone at the end, after Ctrl-C too; so are the services that are not under test, which scripts/services.sh starts.
 #
 # At the end a table: each server, the version that it told itself, each test program, and what came of it. The exit
 # code is 1 when a test failed, 69 when none did but something could not be run.
@@ -219,8 +219,8 @@ compat() {
         return
     fi
     ((EUID == 0)) || die "root is needed: the servers run in a chroot, and their packages are installed there"
-    # The services that are not under test.
-    [[ -n ${LASTUNIT_COMPAT_INSIDE:-} ]] || LASTUNIT_COMPAT_INSIDE=yes exec \
+    # The services that are not under test, private as well: an interrupted test leaves its databases and queues on them.
+    [[ -n ${LASTUNIT_COMPAT_INSIDE:-} ]] || LASTUNIT_COMPAT_INSIDE=yes LASTUNIT_SERVICES=private exec \
         "$scripts/services.sh" run rabbitmq redis postgres mariadb -- "$scripts/compat.sh" "$@"
     FOLDER=$(mktemp -d "$SHARED_TMP/lastunit-compat.XXXXXX")
     chmod 755 "$FOLDER" # the user postgres must reach its folder inside
