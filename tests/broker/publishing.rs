@@ -76,7 +76,7 @@ async fn orders_are_published_with_confirms_and_counted() {
     assert_eq!((total, told), (1234, 1234));
     place.wait_for_count(&place.names.orders(), 1234).await;
     place.delete_queue(&place.names.orders()).await;
-    let one = futures_util::stream::iter([(None, Vec::from(b"{}").into())]);
+    let one = futures_util::stream::iter([(None, Vec::from(b"{}"))]);
     let fault = publish_orders(&publisher, &place.names, one, |_| {}).await.unwrap_err();
     assert!(matches!(fault, Error::Returned(_)), "{fault}");
     place.clean_up().await;
