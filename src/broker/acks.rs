@@ -7,9 +7,10 @@ use std::collections::VecDeque;
 pub(super) struct Unacked {
     /// All tags up to this one are acknowledged.
     done: u64,
-    /// The tags after that: whether each is acknowledged.
-    later: VecDeque<bool>,
+    /// The tags after that: the size of each, until it is acknowledged.
+    later: VecDeque<Option<usize>>,
     outstanding: usize,
+    bytes: usize,
 }
 
 /// What to send.
@@ -22,11 +23,15 @@ pub(super) struct Plan {
 }
 
 impl Unacked {
-    /// Notes a delivery. Tags that were skipped (dropped before anybody saw them) stay unacknowledged.
-    pub(super) fn delivered(&mut self, tag: u64) {
+    /// Notes a delivery of so many bytes. Tags that were skipped (dropped before anybody saw them) stay unacknowledged.
+    pub(super) fn delivered(&mut self, tag: u64, bytes: usize) {
         while self.done + (self.later.len() as u64) < tag {
-            self.later.push_back(false);
+            self.later.push_back(Some(0));
             self.outstanding += 1;
+        }
+        if let Some(last) = self.later.back_mut() {
+            *last = Some(bytes);
+            self.bytes += bytes;
         }
     }
 
@@ -35,12 +40,17 @@ impl Unacked {
         self.outstanding
     }
 
+    /// Bytes of the bodies that are not acknowledged.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Settles deliveries; tags that are unknown or settled already are ignored, because the broker closes the channel
     /// over them.
     pub(super) fn settle(&mut self, mut tags: Vec<u64>) -> Plan {
         tags.retain(|tag| self.mark(*tag));
         tags.sort_unstable();
-        while self.later.front() == Some(&true) {
+        while self.later.front() == Some(&None) {
             self.later.pop_front();
             self.done += 1;
         }
@@ -51,13 +61,13 @@ impl Unacked {
 
     fn mark(&mut self, tag: u64) -> bool {
         let index = tag.checked_sub(self.done + 1).and_then(|index| usize::try_from(index).ok());
-        match index.and_then(|index| self.later.get_mut(index)) {
-            Some(acked) if !*acked => {
-                *acked = true;
+        match index.and_then(|index| self.later.get_mut(index)?.take()) {
+            Some(bytes) => {
                 self.outstanding -= 1;
+                self.bytes -= bytes;
                 true
             }
-            Some(_) | None => false,
+            None => false,
         }
     }
 }
@@ -72,7 +82,7 @@ mod tests {
 
     fn delivered(count: u64) -> Unacked {
         let mut unacked = Unacked::default();
-        (1..=count).for_each(|tag| unacked.delivered(tag));
+        (1..=count).for_each(|tag| unacked.delivered(tag, 10));
         unacked
     }
 
@@ -120,7 +130,7 @@ mod tests {
                 batch.iter().for_each(|tag| { expected.remove(tag); });
                 apply(&mut broker, &unacked.settle(batch));
                 prop_assert_eq!(&broker, &expected);
-                prop_assert_eq!(unacked.outstanding(), expected.len());
+                prop_assert_eq!((unacked.outstanding(), unacked.bytes()), (expected.len(), expected.len() * 10));
             }
         }
     }

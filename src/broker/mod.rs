@@ -14,6 +14,7 @@
 //! | `client`, `look` | what senders and onlookers need: commands, the demo, tests |
 
 mod acks;
+mod budget;
 mod caution;
 mod channels;
 pub mod client;

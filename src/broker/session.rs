@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::Error;
 use super::acks::{Plan, Unacked};
+use super::budget::Budget;
 use super::caution::{Caution, SUSPECT_RETURNS};
 use super::command::{Command, gather};
 use super::connection::{self, within};
@@ -47,6 +48,15 @@ enum Width {
     Many,
 }
 
+/// Why nothing new is taken for now.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Quiet {
+    /// Messages that keep coming back are worked on one at a time, with nobody beside them.
+    ForSuspects,
+    /// Bodies fill the memory meant for them.
+    ForRoom,
+}
+
 /// One channel that consumes the orders queue.
 pub(super) struct Session {
     pub(super) number: u64,
@@ -57,13 +67,16 @@ pub(super) struct Session {
     prefetch: u16,
     limit: Duration,
     width: Width,
+    /// Messages asked for, once many are.
+    window: u16,
+    budget: Budget,
     unacked: Unacked,
     /// Whether the message that was taken alone is suspect.
     suspect: bool,
     /// Those that turned up among many. While there are any, nothing new is taken.
     suspects: Suspects,
-    /// The subscription was cancelled for their sake.
-    quiet: bool,
+    /// Nothing new is taken for now: the subscription is cancelled.
+    quiet: Option<Quiet>,
     /// Deliveries that came too late to be looked at.
     dropped: usize,
     stopped: bool,
@@ -89,10 +102,12 @@ impl Session {
             prefetch: settings.prefetch,
             limit,
             width: if settings.prefetch > 1 { Width::One } else { Width::Many },
+            window: settings.prefetch,
+            budget: Budget::new(settings.prefetch_bytes, settings.prefetch),
             unacked: Unacked::default(),
             suspect: false,
             suspects: Suspects::new(settings.delivery_limit),
-            quiet: false,
+            quiet: None,
             dropped: 0,
             stopped: false,
             proved: false,
@@ -110,10 +125,10 @@ impl Session {
             let step = tokio::select! {
                 biased;
                 command = commands.recv() => self.obey(command, commands, events, caution).await,
-                message = self.stream.next(), if !self.stopped && !self.quiet => self.take(message, events, caution),
+                message = self.stream.next(), if !self.stopped && self.quiet.is_none() => self.take(message, events, caution),
             };
             let step = match step {
-                Ok(()) => self.tend_suspects(events, caution).await,
+                Ok(()) => self.tend(events, caution).await,
                 Err(end) => Err(end),
             };
             if let Err(end) = step {
@@ -237,8 +252,13 @@ impl Session {
     async fn widen(&mut self, events: &mpsc::UnboundedSender<Event>, caution: &mut Caution) -> Result<(), End> {
         self.width = Width::Many;
         self.end_subscription(events, caution).await?;
-        self.stream = subscribe(&self.channel, &self.queue, self.prefetch, self.limit).await.map_err(End::Lost)?;
-        tracing::debug!(session = self.number, prefetch = self.prefetch, "took the whole prefetch");
+        self.subscribe_to_many().await
+    }
+
+    async fn subscribe_to_many(&mut self) -> Result<(), End> {
+        self.window = self.budget.window();
+        self.stream = subscribe(&self.channel, &self.queue, self.window, self.limit).await.map_err(End::Lost)?;
+        tracing::debug!(session = self.number, prefetch = self.window, "takes many messages at once");
         Ok(())
     }
 
@@ -258,15 +278,29 @@ impl Session {
         }
     }
 
-    /// Suspects among many: nothing new is taken, the others are settled, and then they have their turn.
-    async fn tend_suspects(&mut self, events: &mpsc::UnboundedSender<Event>, caution: &mut Caution) -> Result<(), End> {
-        if self.stopped || (self.suspects.is_empty() && !self.quiet) {
+    /// Suspects among many: nothing new is taken, the others are settled, and then they have their turn. Too many bytes in
+    /// hand: nothing new is taken until there is room.
+    async fn tend(&mut self, events: &mpsc::UnboundedSender<Event>, caution: &mut Caution) -> Result<(), End> {
+        let exceeded = self.budget.is_exceeded(self.unacked.bytes());
+        let opens = self.width == Width::Many && self.budget.may_open(self.window);
+        if self.stopped || (self.quiet.is_none() && !exceeded && !opens && self.suspects.is_empty()) {
             return Ok(());
         }
-        if !self.quiet {
-            self.quiet = true;
-            tracing::debug!(session = self.number, "messages that keep coming back are taken one at a time");
+        if self.quiet.is_none() {
+            tracing::debug!(session = self.number, suspects = !self.suspects.is_empty(), exceeded, "takes nothing new");
+            self.quiet = Some(Quiet::ForRoom);
             self.end_subscription(events, caution).await?;
+        }
+        if !self.suspects.is_empty() {
+            self.quiet = Some(Quiet::ForSuspects);
+        }
+        let is_over = match self.quiet {
+            Some(Quiet::ForSuspects) => self.unacked.outstanding() == 0,
+            Some(Quiet::ForRoom) | None => self.budget.has_room(self.unacked.bytes()),
+        };
+        if is_over {
+            self.quiet = None;
+            return self.subscribe_to_many().await;
         }
         let in_hand = self.unacked.outstanding();
         match self.suspects.next(in_hand) {
@@ -275,20 +309,14 @@ impl Session {
                 caution.alarm(in_hand);
                 Err(End::Suspect)
             }
-            Turn::Nobody if in_hand > 0 => Ok(()),
-            Turn::Nobody => {
-                self.quiet = false;
-                let stream = subscribe(&self.channel, &self.queue, self.prefetch, self.limit).await;
-                self.stream = stream.map_err(End::Lost)?;
-                Ok(())
-            }
+            Turn::Nobody => Ok(()),
         }
     }
 
     /// Takes nothing new. What the client library still has in its buffer returns to the queue with the channel.
     async fn stop(&mut self) -> Result<(), End> {
         self.stopped = true;
-        if self.quiet { Ok(()) } else { self.cancel().await.map_err(End::Lost) }
+        if self.quiet.is_some() { Ok(()) } else { self.cancel().await.map_err(End::Lost) }
     }
 
     async fn cancel(&self) -> Result<(), Error> {
@@ -312,7 +340,8 @@ impl Session {
             self.dropped += 1;
             return Ok(());
         }
-        self.unacked.delivered(message.delivery_tag);
+        self.unacked.delivered(message.delivery_tag, message.data.len());
+        self.budget.delivered(message.data.len());
         let delivery = Delivery::new(self.number, message);
         self.suspect = delivery.returns() >= SUSPECT_RETURNS;
         if self.suspect && self.width == Width::Many && self.prefetch > 1 {

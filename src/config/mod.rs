@@ -123,6 +123,8 @@ pub struct Broker {
     pub declare: bool,
     /// Messages in memory of one worker.
     pub prefetch: u16,
+    /// Bodies in memory of one worker, bytes.
+    pub prefetch_bytes: usize,
     /// Deliveries after which the broker dead-letters a message itself.
     pub delivery_limit: u32,
     /// Time limit of one call.

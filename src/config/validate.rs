@@ -10,13 +10,14 @@ const HOUR_MS: u64 = 3_600_000;
 const MAX_MS: u64 = 315_360_000_000;
 
 /// The ranges of numbers; times of which none stands here may be zero.
-const RANGES: [(&str, u64, u64); 17] = [
+const RANGES: [(&str, u64, u64); 18] = [
     ("database.max_connections", 1, 10_000),
     ("database.acquire_timeout_ms", 1, MAX_MS),
     ("database.statement_timeout_ms", 1, MAX_MS),
     ("redis.command_timeout_ms", 1, MAX_MS),
     ("broker.call_timeout_ms", 1, MAX_MS),
     ("broker.prefetch", 1, u16::MAX as u64),
+    ("broker.prefetch_bytes", 1024, 1 << 40),
     ("broker.delivery_limit", 4, 1_000_000_000),
     ("broker.max_message_bytes", 64, 16 << 20),
     ("lease.ttl_ms", 1, MAX_MS),

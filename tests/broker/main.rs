@@ -5,6 +5,7 @@
 mod commands;
 mod consuming;
 mod killer;
+mod large;
 mod messages;
 #[allow(dead_code, reason = "other test programs use more of it")]
 #[path = "../support/proxy.rs"]
