@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use config::builder::DefaultState;
 use config::{ConfigBuilder, File, FileFormat, Map, Source as _, Value, ValueKind};
 
+use super::address::without_passwords;
 use super::validate::range_of;
 use super::{Error, Settings};
 
@@ -105,7 +106,11 @@ impl Layers {
             None if matches!(kind, Some(Kind::Text)) && key != FORMAT.0 => {
                 self.problems.push(format!("{key} ({origin}): it must be {}", allowed(key, kind)));
             }
-            None => self.problems.push(format!("{key} is {shown} ({origin}): it must be {}", allowed(key, kind))),
+            // So may an address that was put in the place of something else.
+            None => {
+                let shown = without_passwords(shown);
+                self.problems.push(format!("{key} is {shown} ({origin}): it must be {}", allowed(key, kind)));
+            }
         }
         Ok(())
     }

@@ -17,7 +17,8 @@ pub(super) async fn explain(fault: Fault, settings: &config::Database) -> Error 
     let place = settings.url.to_string();
     match fault {
         Fault::Denied(text) => Error::Denied(format!(
-            "the database {place} lets nobody in: {text}. To mend: correct database.url, or create that user or database"
+            "the database {place} lets nobody in: {text}. To mend: correct database.url, create that user or database, or \
+             name the client certificate that it may want in database.tls_client_cert"
         )),
         // The pool tries until its time is over, and then does not tell what it has met.
         Fault::NoConnection => match cause(&settings.url).await {

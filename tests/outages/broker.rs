@@ -34,7 +34,7 @@ async fn cut_links_lead_to_new_ones_with_the_whole_prefetch() {
         scene.says(AGAIN, cuts).await;
         scene.decided(SOON).await;
     }
-    assert!(scene.said("took the whole prefetch") >= 2, "{}", scene.worker.printed());
+    assert!(scene.said("takes many messages at once") >= 2, "{}", scene.worker.printed());
     scene.nothing_else_happened().await;
     scene.ends().await;
 }

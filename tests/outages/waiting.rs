@@ -1,7 +1,8 @@
 //! An order that must wait stands first when a worker begins, and holds up nobody.
 
 use super::scene::sandbox;
-use crate::support::{Backend, SOON, eventually};
+use crate::support::wait::equal;
+use crate::support::{Backend, SOON, Sandbox, eventually};
 
 const TTL_MS: u64 = 12_000;
 const OTHERS: usize = 40;
@@ -22,13 +23,10 @@ async fn an_order_that_waits_for_a_dead_workers_lease_holds_up_nobody() {
     let order = |id: &str, sku: &str| format!(r#"{{"order_id": "{id}", "sku": "{sku}", "quantity": 1}}"#);
     sandbox.rabbit.send([order("A-FIRST", "HELD-1")]).await;
     listener.wait_for(1, SOON).await;
+    eventually("its lease is given back", SOON, async || equal(has_lease(&sandbox).await, false)).await;
     let lock = sql.lock_row("HELD-1").await;
     sandbox.rabbit.send([order("A-WAITS", "HELD-1")]).await;
-    eventually("it has the lease", SOON, async || {
-        let leases = sandbox.run(&["leases", "--json"]).await.stdout;
-        if leases.contains("HELD-1") { Ok(()) } else { Err(leases) }
-    })
-    .await;
+    eventually("it has the lease", SOON, async || equal(has_lease(&sandbox).await, true)).await;
     assert!(!dying.remove(0).kill().success());
     lock.rollback().await.expect("unlocked");
 
@@ -42,4 +40,8 @@ async fn an_order_that_waits_for_a_dead_workers_lease_holds_up_nobody() {
     assert_eq!(sql.number("count(*)", "reservation where outcome = 'reserved'").await, OTHERS as i64 + 2);
     assert_eq!(sandbox.rabbit.count("dead.lost-race").await, 0);
     sandbox.audit().await;
+}
+
+async fn has_lease(sandbox: &Sandbox) -> bool {
+    sandbox.run(&["leases", "--json"]).await.expect_code(0).stdout.contains("HELD-1")
 }
