@@ -8,9 +8,13 @@
 //!
 //! Each step costs time in the number of lines it touches, never in the number of orders that wait.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod ready;
+
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use ready::Ready;
 
 use crate::broker::Delivery;
 use crate::fence::FenceToken;
@@ -89,31 +93,6 @@ pub struct Waiting {
     waits: Vec<Duration>,
 }
 
-/// The orders that can start, by arrival.
-#[derive(Debug, Default)]
-struct Ready {
-    /// With the number of their lines.
-    orders: BTreeMap<u64, usize>,
-    /// Lines of all of them.
-    lines: usize,
-}
-
-impl Ready {
-    fn first(&self) -> Option<(u64, usize)> {
-        self.orders.first_key_value().map(|(arrival, lines)| (*arrival, *lines))
-    }
-
-    fn insert(&mut self, arrival: u64, order: &Order) {
-        if self.orders.insert(arrival, order.lines.len()).is_none() {
-            self.lines += order.lines.len();
-        }
-    }
-
-    fn remove(&mut self, arrival: u64) {
-        self.lines -= self.orders.remove(&arrival).unwrap_or_default();
-    }
-}
-
 #[derive(Debug, Default)]
 struct Lane {
     queue: BTreeSet<u64>,
@@ -185,15 +164,15 @@ impl Waiting {
     /// Whether an order can start now.
     #[must_use]
     pub fn can_start(&self) -> bool {
-        !self.ready.orders.is_empty()
+        !self.ready.is_empty()
     }
 
     /// Whether the orders that can start are worth a batch of their own: so many that its round trips and its fsync hardly
     /// count beside its rows.
     #[must_use]
     pub fn is_worth_a_batch(&self) -> bool {
-        self.ready.orders.len() >= self.limits.max_orders.div_ceil(WORTH_A_BATCH)
-            || self.ready.lines >= self.limits.max_lines.div_ceil(WORTH_A_BATCH)
+        self.ready.len() >= self.limits.max_orders.div_ceil(WORTH_A_BATCH)
+            || self.ready.lines() >= self.limits.max_lines.div_ceil(WORTH_A_BATCH)
     }
 
     /// An order takes its place, by its arrival, in the lanes of its SKUs.

@@ -29,6 +29,7 @@ async fn an_order_that_waits_for_a_dead_workers_lease_holds_up_nobody() {
     eventually("it has the lease", SOON, async || equal(has_lease(&sandbox).await, true)).await;
     assert!(!dying.remove(0).kill().success());
     lock.rollback().await.expect("unlocked");
+    eventually("its consumer is gone", SOON, async || equal(sandbox.rabbit.consumers("orders").await, 0)).await;
 
     let others = (0..OTHERS).map(|number| order(&format!("B-{number}"), super::scene::SKU));
     sandbox.rabbit.send(others).await;
