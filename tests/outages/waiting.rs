@@ -29,15 +29,15 @@ async fn an_order_that_waits_for_a_dead_workers_lease_holds_up_nobody() {
     eventually("it has the lease", SOON, async || equal(has_lease(&sandbox).await, true)).await;
     assert!(!dying.remove(0).kill().success());
     lock.rollback().await.expect("unlocked");
-    eventually("its consumer is gone", SOON, async || equal(sandbox.rabbit.consumers("orders").await, 0)).await;
 
     let others = (0..OTHERS).map(|number| order(&format!("B-{number}"), super::scene::SKU));
     sandbox.rabbit.send(others).await;
-    let workers = sandbox.workers(1).await;
+    // Not counted as a consumer first: the broker takes its time to say so, and the lease would end meanwhile.
+    let worker = sandbox.worker();
     let events = listener.wait_for(OTHERS + 1, SOON).await;
     assert!(events.iter().all(|event| event.order_id() != "A-WAITS"), "the others did not wait for the lease to end");
     listener.wait_for(OTHERS + 2, SOON).await;
-    sandbox.finish(workers).await;
+    sandbox.finish(vec![worker]).await;
     assert_eq!(sql.number("count(*)", "reservation where outcome = 'reserved'").await, OTHERS as i64 + 2);
     assert_eq!(sandbox.rabbit.count("dead.lost-race").await, 0);
     sandbox.audit().await;
