@@ -41,6 +41,9 @@ pub enum Command {
     /// Shows who holds which SKU, for how long, in which epoch.
     Leases(leases::Args),
     /// Lets workers race for the last unit and shows what happened.
+    ///
+    /// Queues and keys have names of their own and are taken away afterwards. With the default database everything is in a
+    /// temporary folder; in another one its SKU and its reservations stay, all with "demo" in their names: not for production.
     Demo(demo::Args),
     /// Measures throughput and latency beside two baselines, in one run.
     Bench(bench::Args),

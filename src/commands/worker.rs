@@ -9,8 +9,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
 use super::services;
+use crate::broker::Publisher;
 use crate::config::{self, Settings};
 use crate::health::Health;
+use crate::lease::Leases;
+use crate::ledger::Ledger;
 use crate::telemetry::Metrics;
 use crate::{admin, worker};
 
@@ -33,9 +36,14 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
     if let Some(address) = settings.admin.address().map_err(|fault| config::Error::Invalid(vec![fault]))? {
         tokio::spawn(admin::listen(address, Arc::clone(&health), Arc::clone(&metrics)).await?);
     }
-    let ledger = services::ledger(&settings).await?;
-    let leases = services::leases(&settings, &holder).await?;
-    let publisher = services::publisher(&settings).await?;
+    tokio::pin!(shutdown);
+    let (ledger, leases, publisher) = tokio::select! {
+        opened = open(&settings, &holder) => opened?,
+        () = &mut shutdown => {
+            info!("stopped before all services were there");
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     info!(
         name = holder,
         database = %settings.database.url,
@@ -48,6 +56,14 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
     worker::run(parts, shutdown).await?;
     info!("the worker has finished");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Nothing has been taken on yet: giving up half way does no harm.
+async fn open(settings: &Settings, holder: &str) -> anyhow::Result<(Ledger, Leases, Publisher)> {
+    let ledger = services::ledger(settings).await?;
+    let leases = services::leases(settings, holder).await?;
+    let publisher = services::publisher(settings).await?;
+    Ok((ledger, leases, publisher))
 }
 
 fn default_name() -> String {

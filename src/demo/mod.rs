@@ -2,7 +2,8 @@
 //!
 //! It does what a user would do, with the same commands: migrate, declare, stock the shelf, start workers, send orders. What
 //! it shows it has counted itself: events as a subscriber of the outcomes, dead letters in their queues, and the audit's
-//! word. Everything runs under names of its own and is taken away afterwards, after Ctrl-C too.
+//! word. Everything runs under names of its own. Queues and keys are taken away afterwards, after Ctrl-C too; rows stay in a
+//! database that was configured, because rows of stock are never deleted.
 
 pub(crate) mod crew;
 mod race;
@@ -70,7 +71,7 @@ pub enum Error {
         limit: Duration,
     },
     /// Ctrl-C.
-    #[error("interrupted; everything was taken away again")]
+    #[error("interrupted; its queues and keys were taken away again")]
     Interrupted,
     /// The temporary folder.
     #[error("the folder for the database: {0}")]

@@ -151,3 +151,21 @@ async fn a_queue_that_was_declared_differently_is_refused_by_name() {
     expect_clear(sandbox.run(&["worker"]).await, CONFIG, &queue);
     expect_clear(sandbox.run(&["topology"]).await, CONFIG, &queue);
 }
+
+/// A supervisor that changes its mind does not wait for `startup.wait_ms`.
+#[tokio::test]
+async fn a_worker_that_waits_for_its_services_stops_when_told_to() {
+    let mut sandbox = Sandbox::ready(Backend::Sqlite).await;
+    let right = sandbox.get("redis.url").to_owned();
+    sandbox.set("redis.url", format!("redis://127.0.0.1:{}", free_port()));
+    sandbox.set("startup.wait_ms", 600_000);
+    let worker = sandbox.worker();
+    eventually("it waits for redis", SOON, async || {
+        let printed = worker.printed();
+        if printed.contains("redis") { Ok(()) } else { Err(printed) }
+    })
+    .await;
+    worker.end(SOON).await;
+    // For the clean-up.
+    sandbox.set("redis.url", right);
+}
