@@ -281,8 +281,10 @@ impl Session {
     /// Suspects among many: nothing new is taken, the others are settled, and then they have their turn. Too many bytes in
     /// hand: nothing new is taken until there is room.
     async fn tend(&mut self, events: &mpsc::UnboundedSender<Event>, caution: &mut Caution) -> Result<(), End> {
-        let exceeded = self.budget.is_exceeded(self.unacked.bytes());
-        let opens = self.width == Width::Many && self.budget.may_open(self.window);
+        // One that is taken alone is alone already, whatever its size.
+        let many = self.width == Width::Many;
+        let exceeded = many && self.budget.is_exceeded(self.unacked.bytes());
+        let opens = many && self.budget.may_open(self.window);
         if self.stopped || (self.quiet.is_none() && !exceeded && !opens && self.suspects.is_empty()) {
             return Ok(());
         }

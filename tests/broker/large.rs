@@ -71,3 +71,22 @@ async fn take_and_acknowledge(consumer: &mut Consumer, count: usize) -> usize {
     assert_eq!(heard, count, "each once");
     most
 }
+
+/// They come first, when a session takes one message alone, and again when it takes many.
+#[tokio::test]
+async fn messages_larger_than_the_budget_come_one_by_one_on_the_same_session() {
+    let place = Place::with("larger", |settings| settings.broker.prefetch_bytes = LARGE / 2).await;
+    for number in 0..5 {
+        place.send(&vec![number; LARGE], BasicProperties::default()).await;
+    }
+    place.send_numbers(20).await;
+    let mut consumer = place.consumer().await;
+    for number in 0..25 {
+        let delivery = delivery(&mut consumer).await;
+        assert_eq!(delivery.tag.session, 1, "message {number}: the first session goes on");
+        consumer.control.ack(vec![delivery.tag]);
+    }
+    place.wait_for_count(&place.names.orders(), 0).await;
+    consumer.control.close().await;
+    place.clean_up().await;
+}
