@@ -2,9 +2,11 @@
 
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::value_parser;
 
 use super::output::{counted, print, print_json};
+use super::worker::shutdown_signal;
 use crate::config::Settings;
 use crate::demo::{self, Size};
 
@@ -36,7 +38,8 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
         let [orders, units, workers] = counts.map(|(count, what)| counted(count, what));
         print(format!("{orders} for {units}, decided by {workers}"))?;
     }
-    let report = match demo::run(Size { orders, units, workers }, &settings).await {
+    let shutdown = shutdown_signal().context("cannot listen for signals")?;
+    let report = match demo::run(Size { orders, units, workers }, &settings, shutdown).await {
         Ok(report) => report,
         // The step knows best whether it is the settings or a service.
         Err(step @ demo::Error::Step { code, .. }) => {

@@ -11,6 +11,7 @@ mod report;
 mod stage;
 mod tally;
 
+use std::future::Future;
 use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -84,19 +85,16 @@ pub enum Error {
     Settings(#[from] config::Error),
 }
 
-/// Runs the demo; progress bars go to standard error when that is a terminal.
+/// Runs the demo; progress bars go to standard error when that is a terminal. `shutdown` ends it early.
 ///
 /// # Errors
 /// See [`Error`].
-pub async fn run(size: Size, settings: &Settings) -> Result<Report, Error> {
+pub async fn run(size: Size, settings: &Settings, shutdown: impl Future<Output = ()>) -> Result<Report, Error> {
     let stage = Stage::new(settings)?;
     let mut crew = Crew::new(stage.env())?;
     let shown = tokio::select! {
         shown = race::run(size, &stage, &mut crew) => shown,
-        pressed = tokio::signal::ctrl_c() => {
-            pressed.map_err(|source| Error::Process { what: "the handler of Ctrl-C", source })?;
-            Err(Error::Interrupted)
-        }
+        () = shutdown => Err(Error::Interrupted),
     };
     // What went wrong first is what matters; taking everything away is tried in any case.
     let stopped = crew.stop().await;
