@@ -31,11 +31,11 @@ const ORDERS: [f64; 12] = [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0,
 /// A stage in the life of a batch.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Stage {
-    /// Decisions of redelivered orders are read.
+    /// Decisions are read of orders that may have been decided before.
     LookUp,
     /// Leases are taken, and counters recovered where Redis forgot them.
     Lease,
-    /// Stock and decisions are read.
+    /// Stock is read.
     Read,
     /// The transaction.
     Commit,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::scene::{SKU, Scene, sandbox, through_proxy};
+use super::scene::{SKU, Scene, behind_proxy, sandbox};
 use crate::support::{Backend, Flow, Links, Sql};
 use crate::{on_each_backend, on_each_server};
 
@@ -15,41 +15,26 @@ on_each_server!(
 on_each_backend!(a_database_that_is_locked_is_waited_for);
 
 async fn a_database_that_is_away_is_waited_for(backend: Backend) {
-    let mut sandbox = sandbox(backend).await;
-    let proxy = through_proxy(&mut sandbox, "database.url");
-    let mut scene = Scene::start(sandbox).await;
-    scene.works().await;
+    let (mut scene, proxy) = behind_proxy(sandbox(backend).await, "database.url").await;
     for _ in 0..2 {
         proxy.close();
-        scene.suffers().await;
-        proxy.set(Links::OPEN);
-        scene.recovers().await;
+        scene.gets_over(&proxy).await;
     }
     scene.ends().await;
 }
 
 async fn a_database_that_says_nothing_is_waited_for(backend: Backend) {
-    let mut sandbox = sandbox(backend).await;
-    let proxy = through_proxy(&mut sandbox, "database.url");
-    let mut scene = Scene::start(sandbox).await;
-    scene.works().await;
+    let (mut scene, proxy) = behind_proxy(sandbox(backend).await, "database.url").await;
     proxy.set(Links::HELD);
-    scene.suffers().await;
-    proxy.set(Links::OPEN);
-    scene.recovers().await;
+    scene.gets_over(&proxy).await;
     scene.ends().await;
 }
 
 async fn a_database_whose_link_is_too_slow_is_waited_for(backend: Backend) {
-    let mut sandbox = sandbox(backend).await;
-    let proxy = through_proxy(&mut sandbox, "database.url");
-    let mut scene = Scene::start(sandbox).await;
-    scene.works().await;
+    let (mut scene, proxy) = behind_proxy(sandbox(backend).await, "database.url").await;
     let slow = Flow::Slow(Duration::from_secs(2));
     proxy.set(Links { up: slow, down: slow, refused: false });
-    scene.suffers().await;
-    proxy.set(Links::OPEN);
-    scene.recovers().await;
+    scene.gets_over(&proxy).await;
     scene.ends().await;
 }
 
@@ -57,9 +42,7 @@ async fn a_database_whose_link_is_too_slow_is_waited_for(backend: Backend) {
 async fn connections_that_are_dead_without_a_word_are_given_up(backend: Backend) {
     let mut sandbox = sandbox(backend).await;
     sandbox.set("database.max_connections", 1);
-    let proxy = through_proxy(&mut sandbox, "database.url");
-    let mut scene = Scene::start(sandbox).await;
-    scene.works().await;
+    let (mut scene, proxy) = behind_proxy(sandbox, "database.url").await;
     for _ in 0..3 {
         proxy.forsake();
         scene.works().await;

@@ -2,23 +2,11 @@
 
 use std::time::Duration;
 
-use super::scene::{Scene, sandbox, through_proxy};
+use super::scene::{Scene, behind_proxy, sandbox};
 use crate::support::{Backend, Flow, Links, Proxy};
 
-/// A worker that works, with a proxy before its Redis.
 async fn scene() -> (Scene, Proxy) {
-    let mut sandbox = sandbox(Backend::Postgres).await;
-    let proxy = through_proxy(&mut sandbox, "redis.url");
-    let mut scene = Scene::start(sandbox).await;
-    scene.works().await;
-    (scene, proxy)
-}
-
-async fn outage(scene: &mut Scene, proxy: &Proxy, links: Links) {
-    proxy.set(links);
-    scene.suffers().await;
-    proxy.set(Links::OPEN);
-    scene.recovers().await;
+    behind_proxy(sandbox(Backend::Postgres).await, "redis.url").await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -26,9 +14,7 @@ async fn a_redis_that_is_away_is_waited_for() {
     let (mut scene, proxy) = scene().await;
     for _ in 0..2 {
         proxy.close();
-        scene.suffers().await;
-        proxy.set(Links::OPEN);
-        scene.recovers().await;
+        scene.gets_over(&proxy).await;
     }
     scene.ends().await;
 }
@@ -36,8 +22,10 @@ async fn a_redis_that_is_away_is_waited_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_says_nothing_is_waited_for() {
     let (mut scene, proxy) = scene().await;
-    outage(&mut scene, &proxy, Links::HELD).await;
-    outage(&mut scene, &proxy, Links { down: Flow::Held, ..Links::OPEN }).await;
+    proxy.set(Links::HELD);
+    scene.gets_over(&proxy).await;
+    proxy.set(Links { down: Flow::Held, ..Links::OPEN });
+    scene.gets_over(&proxy).await;
     scene.ends().await;
 }
 
@@ -45,7 +33,8 @@ async fn a_redis_that_says_nothing_is_waited_for() {
 async fn a_redis_that_is_too_slow_is_waited_for() {
     let (mut scene, proxy) = scene().await;
     let slow = Flow::Slow(Duration::from_millis(400));
-    outage(&mut scene, &proxy, Links { up: slow, down: slow, refused: false }).await;
+    proxy.set(Links { up: slow, down: slow, refused: false });
+    scene.gets_over(&proxy).await;
     scene.ends().await;
 }
 

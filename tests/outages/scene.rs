@@ -8,7 +8,7 @@ use url::Url;
 use crate::support::rabbit::Listener;
 use crate::support::verdicts::{expect_recorded, verdicts_of};
 use crate::support::wait::equal;
-use crate::support::{Backend, Proxy, SOON, Sandbox, Services, WorkerProcess, eventually};
+use crate::support::{Backend, Links, Proxy, SOON, Sandbox, Services, WorkerProcess, eventually};
 
 /// What everybody wants. There is enough of it.
 pub const SKU: &str = "SNKR-42";
@@ -68,6 +68,14 @@ pub fn through_proxy(sandbox: &mut Sandbox, key: &str) -> Proxy {
     url.set_port(Some(proxy.port())).expect("an address with a port");
     sandbox.set(key, url);
     proxy
+}
+
+/// A worker that works, with a proxy before the service that a setting names.
+pub async fn behind_proxy(mut sandbox: Sandbox, setting: &str) -> (Scene, Proxy) {
+    let proxy = through_proxy(&mut sandbox, setting);
+    let mut scene = Scene::start(sandbox).await;
+    scene.works().await;
+    (scene, proxy)
 }
 
 impl Scene {
@@ -144,6 +152,13 @@ impl Scene {
         self.consumed().await;
         self.nothing_else_happened().await;
         self.works().await;
+    }
+
+    /// An outage that was begun at a proxy: what is true during it, its end, and what is true then.
+    pub async fn gets_over(&mut self, proxy: &Proxy) {
+        self.suffers().await;
+        proxy.set(Links::OPEN);
+        self.recovers().await;
     }
 
     /// No attempt was burnt, and nothing was dead-lettered.
