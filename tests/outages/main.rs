@@ -14,23 +14,3 @@ mod rolling;
 mod scene;
 mod topology;
 mod waiting;
-
-/// Makes a test of each function for each database server.
-#[macro_export]
-macro_rules! on_each_server {
-    ($($property:ident),+ $(,)?) => { $(
-        mod $property {
-            use $crate::support::Backend;
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn postgres() {
-                super::$property(Backend::Postgres).await;
-            }
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn mariadb() {
-                super::$property(Backend::MariaDb).await;
-            }
-        }
-    )+ };
-}

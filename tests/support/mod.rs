@@ -70,24 +70,31 @@ pub fn runs() -> usize {
 /// Makes a test of each function for each database: `rush::postgres`, `rush::mariadb`, `rush::sqlite`.
 #[macro_export]
 macro_rules! on_each_backend {
-    ($($property:ident),+ $(,)?) => { $(
+    ($($property:ident),+ $(,)?) => {
+        $( $crate::on_backends!($property: postgres Postgres, mariadb MariaDb, sqlite Sqlite); )+
+    };
+}
+
+/// The same for each database that is a server of its own.
+#[macro_export]
+macro_rules! on_each_server {
+    ($($property:ident),+ $(,)?) => {
+        $( $crate::on_backends!($property: postgres Postgres, mariadb MariaDb); )+
+    };
+}
+
+/// Makes a test of a function for each of these databases, in a module of the function's name.
+#[macro_export]
+macro_rules! on_backends {
+    ($property:ident: $($name:ident $backend:ident),+) => {
         mod $property {
             use $crate::support::Backend;
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn postgres() {
-                super::$property(Backend::Postgres).await;
-            }
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn mariadb() {
-                super::$property(Backend::MariaDb).await;
-            }
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn sqlite() {
-                super::$property(Backend::Sqlite).await;
-            }
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() {
+                    super::$property(Backend::$backend).await;
+                }
+            )+
         }
-    )+ };
+    };
 }
