@@ -11,6 +11,7 @@ use super::context::{Context, Trouble};
 use super::decision::decision;
 use super::leasing::{self, Grants};
 use super::settle::Settled;
+use super::succession::Place;
 use super::waiting::{Contest, Job};
 use crate::checkpoint::{Point, answer_is_lost, reach};
 use crate::fence::FenceToken;
@@ -42,12 +43,12 @@ pub struct Outcome {
 }
 
 /// Decides the orders of a batch as far as it can.
-pub async fn decide(context: &Context, mut jobs: Vec<Job>, requests: Vec<Request>) -> Outcome {
+pub async fn decide(context: &Context, mut jobs: Vec<Job>, requests: Vec<Request>, place: Place) -> Outcome {
     context.metrics.batch(jobs.len());
     if context.duplicates.are_likely() {
         jobs.iter_mut().for_each(|job| job.look_up = true);
     }
-    let mut work = Work::new(context, jobs, requests);
+    let mut work = Work::new(context, jobs, requests, place);
     if let Err(trouble) = work.run().await {
         // A transaction may have become durable without our hearing of it.
         work.outcome.back.extend(work.open.drain(..).map(|job| Job { look_up: true, ..job }));
@@ -66,6 +67,10 @@ struct Work<'a> {
     spent: bool,
     /// How many orders go into one transaction: halved by a failure that repeats.
     share: usize,
+    /// Among this worker's batches.
+    place: Place,
+    /// The next batch may have the leases by now.
+    lent: bool,
     outcome: Outcome,
 }
 
@@ -80,9 +85,10 @@ enum Step {
 }
 
 impl<'a> Work<'a> {
-    fn new(context: &'a Context, jobs: Vec<Job>, requests: Vec<Request>) -> Self {
+    fn new(context: &'a Context, jobs: Vec<Job>, requests: Vec<Request>, place: Place) -> Self {
         let share = jobs.len();
-        Self { context, open: jobs, requests, grants: None, spent: true, share, outcome: Outcome::default() }
+        let outcome = Outcome::default();
+        Self { context, open: jobs, requests, grants: None, spent: true, share, place, lent: false, outcome }
     }
 
     async fn run(&mut self) -> Result<(), Trouble> {
@@ -93,7 +99,13 @@ impl<'a> Work<'a> {
                 continue;
             }
             if self.spent {
+                if self.lent {
+                    // The leases may be the next batch's: what is left stands behind it.
+                    self.outcome.back.append(&mut self.open);
+                    break;
+                }
                 self.lease().await?;
+                self.place.comes().await;
                 continue;
             }
             match self.transact().await? {
@@ -176,6 +188,10 @@ impl<'a> Work<'a> {
             info!("a batch took longer than its leases are trusted; it takes new ones");
             self.spent = true;
             return Ok(Step::Overtaken);
+        }
+        if !self.lent && share == self.open.len() {
+            self.place.lend(grants.attempt, lendable(grants, &self.outcome.back));
+            self.lent = true;
         }
         reach(&self.context.holder, Point::BeforeCommit).await;
         match self.context.metrics.timed(Stage::Commit, self.context.ledger.commit(batch)).await {
@@ -311,6 +327,12 @@ impl<'a> Work<'a> {
 fn granted_skus(jobs: &[Job], grants: &Grants) -> Vec<Sku> {
     let skus: HashSet<&Sku> = jobs.iter().flat_map(|job| job.order.lines.iter().map(|line| &line.sku)).collect();
     skus.into_iter().filter(|sku| grants.tokens.contains_key(*sku)).cloned().collect()
+}
+
+/// The granted SKUs that no order wants which this batch has set aside: it comes before those that wait.
+fn lendable(grants: &Grants, back: &[Job]) -> Vec<Sku> {
+    let wanted: HashSet<&Sku> = back.iter().flat_map(|job| job.order.lines.iter().map(|line| &line.sku)).collect();
+    grants.tokens.keys().filter(|sku| !wanted.contains(sku)).cloned().collect()
 }
 
 /// A known order id: the same order is told its decision again; another one under this id is refused.

@@ -16,12 +16,13 @@ use super::intake::{self, Intake};
 use super::outage::{Action, Outage};
 use super::pace::{Pace, Ticket};
 use super::settle::{Settled, settle};
-use super::waiting::{BatchLimits, Job, Overdue, Waiting};
+use super::succession::{Loan, Succession};
+use super::waiting::{Batch, BatchId, BatchLimits, Job, Overdue, Waiting};
 use super::{Error, Parts, overdue, standing};
 use crate::broker::{Consumer, Event};
 use crate::checkpoint::{Point, reach};
 use crate::health::Phase;
-use crate::lease::{Attempt, Request};
+use crate::lease::Attempt;
 use crate::order::Sku;
 
 /// Deliveries taken in at once before batches are formed.
@@ -35,6 +36,8 @@ pub struct Dispatcher {
     waiting: Waiting,
     /// Batches before their commit.
     pace: Pace,
+    succession: Succession,
+    loans: mpsc::UnboundedReceiver<Loan>,
     tasks: JoinSet<()>,
     reports: mpsc::UnboundedReceiver<Report>,
     reporter: mpsc::UnboundedSender<Report>,
@@ -46,7 +49,7 @@ pub struct Dispatcher {
 /// What a task tells the loop.
 enum Report {
     /// A batch is through with its SKUs; it goes on to publish by itself.
-    Batch { ticket: Ticket, skus: Vec<Sku>, outcome: Outcome },
+    Batch { id: BatchId, ticket: Ticket, skus: Vec<Sku>, outcome: Outcome },
     /// An overdue order could not be resolved.
     Back(Job, Trouble),
     /// The services were asked whether they are back.
@@ -60,6 +63,7 @@ impl Dispatcher {
         let settings = &context.settings;
         let limits = BatchLimits { max_orders: settings.batch.max_orders, max_lines: settings.batch.max_lines };
         let pace = Pace::new(settings.batch.max_in_flight);
+        let (succession, loans) = Succession::new();
         let (reporter, reports) = mpsc::unbounded_channel();
         Self {
             intake: Intake::new(settings, Arc::clone(&context.metrics)),
@@ -67,6 +71,8 @@ impl Dispatcher {
             context,
             consumer,
             pace,
+            succession,
+            loans,
             tasks: JoinSet::new(),
             reports,
             reporter,
@@ -91,6 +97,7 @@ impl Dispatcher {
                     self.take_in(events.drain(..));
                 }
                 Some(report) = self.reports.recv() => self.on_report(report),
+                Some(loan) = self.loans.recv() => self.on_loan(loan),
                 Some(ended) = self.tasks.join_next() => if let Err(error) = panicked(ended) { break Err(error) },
                 () = tokio::time::sleep_until(alarm.into()) => {}
             }
@@ -126,9 +133,10 @@ impl Dispatcher {
     fn on_report(&mut self, report: Report) {
         let now = Instant::now();
         match report {
-            Report::Batch { ticket, skus, outcome } => {
+            Report::Batch { id, ticket, skus, outcome } => {
                 self.pace.end(ticket, now);
-                self.on_batch(skus, outcome, now);
+                self.succession.end(id);
+                self.on_batch(id, skus, outcome, now);
             }
             Report::Back(job, trouble) => {
                 self.put_back(vec![job], now);
@@ -138,16 +146,23 @@ impl Dispatcher {
         }
     }
 
+    /// A batch commits: the next one may take its leases.
+    fn on_loan(&mut self, Loan { lender, attempt, skus }: Loan) {
+        let now = Instant::now();
+        self.waiting.lend(lender, attempt, skus, now);
+        self.context.metrics.waited(self.waiting.take_waits());
+    }
+
     /// Frees a batch's SKUs. The next batch may go on with their leases; those that it does not want are given back.
-    fn on_batch(&mut self, skus: Vec<Sku>, outcome: Outcome, now: Instant) {
+    fn on_batch(&mut self, id: BatchId, skus: Vec<Sku>, outcome: Outcome, now: Instant) {
         let Outcome { settled: _, back, contests, mut leases, trouble } = outcome;
         let had = skus.iter().filter(|sku| !contests.contains_key(*sku));
-        self.waiting.free(had.map(|sku| (sku.clone(), leases.remove(sku))), now);
+        self.waiting.free(id, had.map(|sku| (sku.clone(), leases.remove(sku))), now);
         self.context.metrics.waited(self.waiting.take_waits());
         if trouble.is_none() && !back.is_empty() {
             self.context.control.survived();
         }
-        self.waiting.contest(contests, now);
+        self.waiting.contest(id, contests, now);
         // A batch that waits for leases shows nothing.
         let is_through = trouble.is_none() && back.is_empty();
         self.put_back(back, now);
@@ -241,9 +256,8 @@ impl Dispatcher {
             }
         }
         while !self.draining && self.may_start(now) {
-            let Some((jobs, requests)) = self.waiting.take_batch(now) else { return };
-            let ticket = self.pace.start(now);
-            self.spawn_batch(ticket, jobs, requests);
+            let Some(batch) = self.waiting.take_batch(now) else { return };
+            self.spawn_batch(batch, now);
         }
     }
 
@@ -261,13 +275,16 @@ impl Dispatcher {
         self.waiting.next_alarm().into_iter().chain(outage).chain(pace).min()
     }
 
-    fn spawn_batch(&mut self, ticket: Ticket, jobs: Vec<Job>, requests: Vec<Request>) {
+    fn spawn_batch(&mut self, batch: Batch, now: Instant) {
         let (context, reporter) = (self.context.clone(), self.reporter.clone());
+        let Batch { id, jobs, requests, behind } = batch;
+        let ticket = self.pace.start(now);
+        let place = self.succession.start(id, &behind);
         self.tasks.spawn(async move {
             let skus = requests.iter().map(|request| request.sku.clone()).collect();
-            let mut outcome = batch::decide(&context, jobs, requests).await;
+            let mut outcome = batch::decide(&context, jobs, requests, place).await;
             let settled = std::mem::take(&mut outcome.settled);
-            report(&reporter, Report::Batch { ticket, skus, outcome });
+            report(&reporter, Report::Batch { id, ticket, skus, outcome });
             settle(&context, settled).await;
         });
     }

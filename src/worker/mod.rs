@@ -16,6 +16,7 @@ mod overdue;
 mod pace;
 mod settle;
 mod standing;
+mod succession;
 pub mod waiting;
 
 use std::future::Future;

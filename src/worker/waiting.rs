@@ -6,34 +6,28 @@
 //! orders that can start, and then those that could start if the ones before them were gone: within a batch they are
 //! decided one after the other.
 //!
+//! A batch that has read and planned *lends* its SKUs: the next batch may already take leases for them, in succession to
+//! this one's, while this one commits. It must then wait for this one's end before it reads.
+//!
 //! Each step costs time in the number of lines it touches, never in the number of orders that wait.
 
+mod lane;
 mod ready;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lane::{Lane, LaneState, YIELD_FOR};
 use ready::Ready;
 
 use crate::broker::Delivery;
 use crate::fence::FenceToken;
 use crate::lease::{Attempt, Request};
 use crate::order::{Order, Sku};
-use crate::retry::Backoff;
 
-/// A worker goes on with a SKU, batch after batch on one lease, for at most this time; then others get their turn.
-const KEEP_FOR: Duration = Duration::from_millis(500);
-/// How long it then stays away: long enough for a waiting worker to try ([`LONGEST_PAUSE`] apart) and win.
-const YIELD_FOR: Duration = Duration::from_millis(10);
 /// One in this many of what a batch may hold is enough to start it beside others.
 const WORTH_A_BATCH: usize = 4;
-/// First and longest pause before a contested SKU is tried again.
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
-const LONGEST_PAUSE: Duration = Duration::from_millis(25);
-/// A SKU without tokens is tried again this often.
-const EXHAUSTED_PAUSE: Duration = Duration::from_secs(2);
-
 /// An order in the worker's hands.
 #[derive(Clone, Debug)]
 pub struct Job {
@@ -47,6 +41,23 @@ pub struct Job {
     pub order: Arc<Order>,
     /// It may have been decided before: look it up before a lease is taken for it.
     pub look_up: bool,
+}
+
+/// Names a batch of this worker.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct BatchId(u64);
+
+/// Orders to be decided together.
+#[derive(Debug)]
+pub struct Batch {
+    /// Its name.
+    pub id: BatchId,
+    /// Oldest first.
+    pub jobs: Vec<Job>,
+    /// The leases to ask for.
+    pub requests: Vec<Request>,
+    /// The batches that lent it SKUs: it may take leases at once, but must not read before these have ended.
+    pub behind: HashSet<BatchId>,
 }
 
 /// Why a SKU could not be had.
@@ -89,43 +100,24 @@ pub struct Waiting {
     ready: Ready,
     /// Contested lanes by the time of their next try.
     alarms: BTreeSet<(Instant, Sku)>,
+    /// Batches so far.
+    batches: u64,
     /// How long SKUs were contested before they could be had, since this was last asked.
     waits: Vec<Duration>,
 }
 
-#[derive(Debug, Default)]
-struct Lane {
-    queue: BTreeSet<u64>,
-    state: LaneState,
-    /// The lease that this worker has kept for its next batch.
-    kept: Option<Attempt>,
-    /// Since when it has gone on with this SKU without giving the lease back.
-    kept_since: Option<Instant>,
-    /// The fence as last seen.
-    floor: FenceToken,
-    contested: Option<Contested>,
+/// A batch while it is put together.
+struct Taking {
+    id: BatchId,
+    mine: HashMap<Sku, Request>,
+    behind: HashSet<BatchId>,
+    /// Ready because all before them are in this batch.
+    next: Vec<u64>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-enum LaneState {
-    #[default]
-    Free,
-    /// In a batch of this worker.
-    Busy,
-    /// Not before this time.
-    Paused(Instant),
-}
-
-#[derive(Debug)]
-struct Contested {
-    since: Instant,
-    cause: Contest,
-    backoff: Backoff,
-}
-
-impl Lane {
-    fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.state == LaneState::Free && self.kept.is_none() && self.contested.is_none()
+impl Taking {
+    fn new(id: BatchId) -> Self {
+        Self { id, mine: HashMap::new(), behind: HashSet::new(), next: Vec::new() }
     }
 }
 
@@ -140,6 +132,7 @@ impl Waiting {
             lanes: HashMap::new(),
             ready: Ready::default(),
             alarms: BTreeSet::new(),
+            batches: 0,
             waits: Vec::new(),
         }
     }
@@ -194,48 +187,52 @@ impl Waiting {
         }
     }
 
-    /// Takes the next batch, oldest first, and makes its SKUs busy; with it the leases to ask for. `None` when no order
-    /// can start.
-    pub fn take_batch(&mut self, now: Instant) -> Option<(Vec<Job>, Vec<Request>)> {
-        let mut batch = Vec::new();
-        let mut mine = HashMap::new();
-        let mut behind = Vec::new();
+    /// Takes the next batch, oldest first, and makes its SKUs busy. `None` when no order can start.
+    pub fn take_batch(&mut self, now: Instant) -> Option<Batch> {
+        let mut taking = Taking::new(BatchId(self.batches));
+        let mut jobs = Vec::new();
         let mut lines = 0;
         while let Some((arrival, size)) = self.ready.first() {
-            if batch.len() >= self.limits.max_orders || (!batch.is_empty() && lines + size > self.limits.max_lines) {
+            if jobs.len() >= self.limits.max_orders || (!jobs.is_empty() && lines + size > self.limits.max_lines) {
                 break;
             }
             self.ready.remove(arrival);
             lines += size;
             let Some(job) = self.jobs.remove(&arrival) else { continue };
-            self.move_up(&job, &mut mine, &mut behind, now);
-            batch.push(job);
+            self.move_up(&job, &mut taking, now);
+            jobs.push(job);
         }
-        // What became ready only behind this batch, and did not get into it, has to wait for it.
-        for arrival in behind {
+        let Taking { id, mine, behind, next } = taking;
+        // What became ready only through this batch, and did not get into it, has to wait for it.
+        for arrival in next {
             self.ready.remove(arrival);
         }
-        if batch.is_empty() { None } else { Some((batch, mine.into_values().collect())) }
+        if jobs.is_empty() {
+            return None;
+        }
+        self.batches += 1;
+        Some(Batch { id, jobs, requests: mine.into_values().collect(), behind })
     }
 
-    /// Takes a job that joins the batch out of its lanes, and lets those `behind` it step forward.
-    fn move_up(&mut self, job: &Job, mine: &mut HashMap<Sku, Request>, behind: &mut Vec<u64>, now: Instant) {
+    /// Takes a job that joins the batch out of its lanes, and lets those behind it step forward.
+    fn move_up(&mut self, job: &Job, taking: &mut Taking, now: Instant) {
         for line in &job.order.lines {
             let Some(lane) = self.lanes.get_mut(&line.sku) else { continue };
             lane.queue.remove(&job.arrival);
-            lane.state = LaneState::Busy;
+            lane.state = LaneState::Busy(taking.id);
             lane.kept_since.get_or_insert(now);
-            if !mine.contains_key(&line.sku) {
+            taking.behind.extend(lane.lender.take());
+            if !taking.mine.contains_key(&line.sku) {
                 let request = Request { sku: line.sku.clone(), previous: lane.kept.take(), floor: lane.floor };
-                mine.insert(line.sku.clone(), request);
+                taking.mine.insert(line.sku.clone(), request);
             }
         }
         for line in &job.order.lines {
             let Some(&next) = self.lanes.get(&line.sku).and_then(|lane| lane.queue.first()) else { continue };
             let order = self.jobs[&next].order.clone();
-            if self.starts(next, &order, |sku| mine.contains_key(sku)) {
+            if self.starts(next, &order, |sku| taking.mine.contains_key(sku)) {
                 self.ready.insert(next, &order);
-                behind.push(next);
+                taking.next.push(next);
             }
         }
     }
@@ -249,18 +246,29 @@ impl Waiting {
         })
     }
 
-    /// A batch is through with these SKUs: others may have them. With each the lease that still stands, if it does.
-    pub fn free(&mut self, skus: impl IntoIterator<Item = (Sku, Option<Attempt>)>, now: Instant) {
-        for (sku, kept) in skus {
+    /// A batch is about to commit under the leases of this attempt: the next one may take leases for these SKUs in
+    /// succession to it. Not for those whose turn is over.
+    pub fn lend(&mut self, batch: BatchId, attempt: Attempt, skus: impl IntoIterator<Item = Sku>, now: Instant) {
+        for sku in skus {
             let Some(lane) = self.lanes.get_mut(&sku) else { continue };
-            self.waits.extend(lane.contested.take().map(|contested| now.saturating_duration_since(contested.since)));
-            (lane.state, lane.kept) = (LaneState::Free, kept);
-            // Committed with a token above it, or never asked for: either way the floor has served.
-            lane.floor = FenceToken::ZERO;
-            let turn_is_over = lane.kept_since.is_some_and(|since| now.saturating_duration_since(since) >= KEEP_FOR);
-            if turn_is_over && kept.is_some() && !lane.queue.is_empty() {
-                lane.state = LaneState::Paused(now + YIELD_FOR);
-                self.alarms.insert((now + YIELD_FOR, sku));
+            if lane.state != LaneState::Busy(batch) || lane.turn_is_over(now) {
+                continue;
+            }
+            (lane.state, lane.lender, lane.kept) = (LaneState::Free, Some(batch), Some(attempt));
+            self.waits.extend(lane.was_had(now));
+            self.wake(&sku);
+        }
+    }
+
+    /// A batch is through with these SKUs: others may have them, but for those that its successor has. With each the lease
+    /// that still stands, if it does.
+    pub fn free(&mut self, batch: BatchId, skus: impl IntoIterator<Item = (Sku, Option<Attempt>)>, now: Instant) {
+        for (sku, kept) in skus {
+            let Some(lane) = self.lanes.get_mut(&sku).filter(|lane| lane.belongs_to(batch)) else { continue };
+            self.waits.extend(lane.was_had(now));
+            (lane.state, lane.lender, lane.kept) = (LaneState::Free, None, kept);
+            if lane.turn_is_over(now) && kept.is_some() && !lane.queue.is_empty() {
+                self.pause(&sku, now + YIELD_FOR);
             } else {
                 self.wake(&sku);
             }
@@ -272,7 +280,7 @@ impl Waiting {
         let mut unused = Vec::new();
         for sku in skus {
             let Some(lane) = self.lanes.get_mut(sku) else { continue };
-            if lane.state != LaneState::Busy {
+            if !matches!(lane.state, LaneState::Busy(_)) {
                 lane.kept_since = None;
             }
             unused.extend(lane.kept.take().map(|attempt| (sku.clone(), attempt)));
@@ -283,28 +291,25 @@ impl Waiting {
         unused
     }
 
-    /// A batch could not have these SKUs: they pause, with back-off, never longer than a foreign lease can last.
-    pub fn contest(&mut self, contests: impl IntoIterator<Item = (Sku, Contest)>, now: Instant) {
+    /// A batch could not have these SKUs: they pause, with back-off, never longer than a foreign lease can last. What its
+    /// successor has is the successor's to find out.
+    pub fn contest(&mut self, batch: BatchId, contests: impl IntoIterator<Item = (Sku, Contest)>, now: Instant) {
         for (sku, cause) in contests {
-            let lane = self.lanes.entry(sku.clone()).or_default();
-            let contested = lane.contested.get_or_insert_with(|| Contested {
-                since: now,
-                cause,
-                backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
-            });
-            contested.cause = cause;
-            let pause = match cause {
-                Contest::Held(remaining) => contested.backoff.next_delay().min(remaining),
-                Contest::Stale(row) => {
-                    lane.floor = row;
-                    Duration::ZERO
-                }
-                Contest::Exhausted => EXHAUSTED_PAUSE,
-            };
-            (lane.kept, lane.kept_since) = (None, None);
-            lane.state = LaneState::Paused(now + pause);
-            self.alarms.insert((now + pause, sku));
+            let Some(lane) = self.lanes.get_mut(&sku).filter(|lane| lane.belongs_to(batch)) else { continue };
+            let pause = lane.contest(cause, now);
+            self.pause(&sku, now + pause);
         }
+    }
+
+    /// Nobody takes this SKU before this time.
+    fn pause(&mut self, sku: &Sku, until: Instant) {
+        let Some(lane) = self.lanes.get_mut(sku) else { return };
+        lane.state = LaneState::Paused(until);
+        // A lane that was lent may have made it ready.
+        if let Some(&first) = lane.queue.first() {
+            self.ready.remove(first);
+        }
+        self.alarms.insert((until, sku.clone()));
     }
 
     /// Frees the lanes whose pause is over.

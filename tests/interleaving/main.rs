@@ -12,4 +12,5 @@ mod seeds;
 mod spy;
 mod stale;
 mod stock;
+mod succession;
 mod workers;

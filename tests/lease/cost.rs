@@ -1,5 +1,6 @@
 //! What a lease costs: measured by the server itself, printed with `--nocapture`.
 
+use futures_util::future::join_all;
 use lastunit::lease::Attempt;
 use lastunit::order::Sku;
 
@@ -8,6 +9,8 @@ use crate::scene::{Scene, request, sku};
 
 /// Leases and releases in one measurement.
 const LEASES: usize = 2_000;
+/// Callers of a busy server, each with SKUs of its own.
+const CALLERS: usize = 32;
 /// How often each size is measured; the median counts.
 const MEASUREMENTS: usize = 9;
 /// A lease and its release may cost this many times the bare commands that they consist of. Idle machines of 2026 take
@@ -30,9 +33,10 @@ end";
 async fn a_lease_and_its_release_cost_little_more_than_the_bare_commands() {
     let server = RedisServer::start(&[]);
     let scene = Scene::on(&server.url()).await;
-    for size in [1_usize, 8, 64, 1_000] {
-        let skus: Vec<Sku> = (0..size).map(|n| sku(&format!("COST-{n}"))).collect();
-        for sku in &skus {
+    for (size, callers) in [(1_usize, 1), (1, CALLERS), (8, 1), (8, CALLERS), (64, 1), (1_000, 1)] {
+        let skus: Vec<Vec<Sku>> =
+            (0..callers).map(|caller| (0..size).map(|n| sku(&format!("COST-{caller}-{n}"))).collect()).collect();
+        for sku in skus.iter().flatten() {
             scene.seed(sku, 1).await;
         }
         let (mut ours, mut bare) = (Vec::new(), Vec::new());
@@ -42,7 +46,8 @@ async fn a_lease_and_its_release_cost_little_more_than_the_bare_commands() {
         }
         let (ours, bare) = (median(ours), median(bare));
         println!(
-            "{size:>5} SKUs at once: {ours:.1} µs of Redis per SKU for lease and release, bare commands {bare:.1} µs"
+            "{size:>5} SKUs at once, {callers:>2} callers: {ours:.1} µs of Redis per SKU for lease and release, bare \
+             commands {bare:.1} µs"
         );
         // A SKU that is leased alone bears the constant cost of a call alone.
         assert!(size < 64 || ours < MOST_TIMES_BARE * bare, "{ours:.1} µs at {size} SKUs, {bare:.1} µs bare");
@@ -69,15 +74,17 @@ async fn measure_bare(scene: &Scene, size: usize) -> f64 {
     micros(scene, "eval").await / (rounds * size) as f64
 }
 
-/// Microseconds for one SKU.
-async fn measure(scene: &Scene, skus: &[Sku]) -> f64 {
-    let requests: Vec<_> = skus.iter().map(request).collect();
+/// Microseconds for one SKU, for callers side by side, each with SKUs of its own.
+async fn measure(scene: &Scene, skus: &[Vec<Sku>]) -> f64 {
+    let callers: Vec<(Vec<_>, &[Sku])> =
+        skus.iter().map(|skus| (skus.iter().map(request).collect(), skus.as_slice())).collect();
+    let total: usize = skus.iter().map(Vec::len).sum();
     let _reset: String = scene.run(&["CONFIG", "RESETSTAT"]).await;
-    let rounds = LEASES / skus.len();
+    let rounds = LEASES.div_ceil(total);
     for _ in 0..rounds {
-        round(scene, &requests, skus).await;
+        join_all(callers.iter().map(|(requests, skus)| round(scene, requests, skus))).await;
     }
-    micros(scene, "evalsha").await / (rounds * skus.len()) as f64
+    micros(scene, "evalsha").await / (rounds * total) as f64
 }
 
 async fn round(scene: &Scene, requests: &[lastunit::lease::Request], skus: &[Sku]) {

@@ -1,0 +1,73 @@
+//! Two batches of one worker on one SKU: the second takes its lease, in succession to the first's, while the first commits.
+
+use lastunit::checkpoint::{Held, Point};
+
+use super::scene::{Scene, arrives};
+use super::workers::{Worker, ended};
+use crate::on_each_backend;
+use crate::support::Backend;
+
+on_each_backend!(
+    a_batch_leased_during_a_commit_whose_answer_is_lost_sees_what_that_took,
+    a_commit_refused_after_its_leases_were_lent_is_decided_behind_its_successor,
+    a_worker_that_is_told_to_stop_finishes_both,
+);
+
+/// A worker that may have two batches, of one order each, in work at a time.
+async fn scene(backend: Backend, units: i64) -> Scene {
+    Scene::with(backend, units, &[("broker.prefetch", "2"), ("batch.max_orders", "1")]).await
+}
+
+/// One batch is held at a point of its commit; the next one has taken its lease.
+async fn two_batches(scene: &mut Scene, point: Point) -> (Worker, Held, Held) {
+    let a = scene.worker("a").await;
+    // Until it has shown that it survives its messages, a worker takes them one by one.
+    scene.order("A-0", 1).await;
+    scene.decided("A-0").await;
+    let mut first = scene.hold("a", point);
+    scene.order("A-1", 1).await;
+    arrives(&mut first).await;
+    let older = scene.leased_token("a").await;
+    let mut second = scene.hold("a", Point::AfterLease);
+    scene.order("A-2", 1).await;
+    arrives(&mut second).await;
+    assert!(scene.leased_token("a").await > older, "a newer lease, with a token of its own");
+    (a, first, second)
+}
+
+async fn a_batch_leased_during_a_commit_whose_answer_is_lost_sees_what_that_took(backend: Backend) {
+    let mut scene = scene(backend, 2).await;
+    let (a, first, second) = two_batches(&mut scene, Point::AfterCommit).await;
+    scene.lose_answer("a", Point::AfterCommit);
+    second.release();
+    first.release();
+    scene.ends([a], &["A-0", "A-1"]).await;
+}
+
+async fn a_commit_refused_after_its_leases_were_lent_is_decided_behind_its_successor(backend: Backend) {
+    let mut scene = scene(backend, 3).await;
+    let (a, first, second) = two_batches(&mut scene, Point::BeforeCommit).await;
+    scene.lose_lease().await;
+    let mut b_decided = scene.hold("b", Point::AfterCommit);
+    // Only the other worker has room for one more.
+    let b = scene.worker("b").await;
+    scene.order("B-1", 1).await;
+    arrives(&mut b_decided).await;
+    let fence = scene.row().await.fence;
+    second.release();
+    first.release();
+    b_decided.release();
+    scene.all_decided().await;
+    assert!(scene.row().await.fence > fence, "both came back with new leases");
+    scene.ends([a, b], &["A-0", "A-1", "B-1"]).await;
+}
+
+async fn a_worker_that_is_told_to_stop_finishes_both(backend: Backend) {
+    let mut scene = scene(backend, 3).await;
+    let (a, first, second) = two_batches(&mut scene, Point::BeforeCommit).await;
+    let stopping = a.stop();
+    second.release();
+    first.release();
+    ended("a", stopping).await;
+    scene.ends([], &["A-0", "A-1", "A-2"]).await;
+}
