@@ -22,10 +22,8 @@ local function below(epoch, sequence, floor_epoch, floor_sequence)
 end
 
 -- The lease as it counts: one of another incarnation, or with more time left than any of ours, was restored from a copy.
-local function live(key)
-  local value = redis.pcall('GET', key)
-  -- A key of another type gives an error table: whoever made it, it is no lease.
-  if type(value) ~= 'string' then return nil end
+local function live(key, value)
+  if not value then return nil end
   local owner, made_by, epoch, sequence = string.match(value, '^(%S+) %S+ (%S+) (%d+) (%d+)$')
   if made_by ~= here then return nil end
   local left = call('PTTL', key)
@@ -33,8 +31,8 @@ local function live(key)
   return owner, epoch, sequence, left
 end
 
-local function answer(lease_key, fence_key, previous, floor_epoch, floor_sequence)
-  local owner, owned_epoch, owned_sequence, left = live(lease_key)
+local function answer(lease_key, lease, fence_key, previous, floor_epoch, floor_sequence)
+  local owner, owned_epoch, owned_sequence, left = live(lease_key, lease)
   if owner and owner ~= attempt and owner ~= previous then return 'held ' .. left end
 
   -- A key of another type gives an error table, with none of the fields: no counter.
@@ -52,7 +50,7 @@ local function answer(lease_key, fence_key, previous, floor_epoch, floor_sequenc
   local next = math.max(sequence + 1, clock)
   if next > MAX_SEQUENCE then return 'exhausted' end
   -- By itself Lua would print a large number as 1e+14.
-  next = string.format('%.0f', next)
+  next = string.format('%d', next)
   local token = fence[2] .. ' ' .. next
   call('HSET', fence_key, 'sequence', next)
   call('PEXPIRE', fence_key, idle)
@@ -60,10 +58,15 @@ local function answer(lease_key, fence_key, previous, floor_epoch, floor_sequenc
   return 'granted ' .. token
 end
 
+local lease_keys = {}
+for i = 1, #KEYS, 2 do lease_keys[#lease_keys + 1] = KEYS[i] end
+-- All in one command, which gives nothing for a key of another type: whoever made it, it is no lease.
+local leases = #KEYS > 0 and call('MGET', unpack(lease_keys)) or {}
+
 local replies = {here}
-for i = 1, #KEYS, 2 do
-  local arg = COMMON + (i - 1) / 2 * 3
-  replies[#replies + 1] =
-    answer(KEYS[i], KEYS[i + 1], ARGV[arg + 1], tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3]))
+for i, lease in ipairs(leases) do
+  local arg = COMMON + (i - 1) * 3
+  replies[i + 1] =
+    answer(lease_keys[i], lease, KEYS[2 * i], ARGV[arg + 1], tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3]))
 end
 return replies

@@ -3,10 +3,9 @@
 -- ARGV  attempt
 -- Reply how many were deleted
 
-local mine = ARGV[1] .. ' '
-local deleted = 0
-for i = 1, #KEYS do
-  local value = redis.pcall('GET', KEYS[i])
-  if type(value) == 'string' and string.sub(value, 1, #mine) == mine then deleted = deleted + redis.call('DEL', KEYS[i]) end
+local signature = ARGV[1] .. ' '
+local mine = {}
+for i, lease in ipairs(redis.call('MGET', unpack(KEYS))) do
+  if lease and string.sub(lease, 1, #signature) == signature then mine[#mine + 1] = KEYS[i] end
 end
-return deleted
+return #mine > 0 and redis.call('DEL', unpack(mine)) or 0

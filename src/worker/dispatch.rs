@@ -14,7 +14,7 @@ use super::context::{Context, Trouble};
 use super::idle::Idle;
 use super::intake::{self, Intake};
 use super::outage::{Action, Outage};
-use super::pace::{Pace, Ticket};
+use super::pace::Pace;
 use super::settle::{Settled, settle};
 use super::succession::{Loan, Succession};
 use super::waiting::{Batch, BatchId, BatchLimits, Job, Overdue, Waiting};
@@ -49,7 +49,7 @@ pub struct Dispatcher {
 /// What a task tells the loop.
 enum Report {
     /// A batch is through with its SKUs; it goes on to publish by itself.
-    Batch { id: BatchId, ticket: Ticket, skus: Vec<Sku>, outcome: Outcome },
+    Batch { id: BatchId, skus: Vec<Sku>, outcome: Outcome },
     /// An overdue order could not be resolved.
     Back(Job, Trouble),
     /// The services were asked whether they are back.
@@ -133,8 +133,8 @@ impl Dispatcher {
     fn on_report(&mut self, report: Report) {
         let now = Instant::now();
         match report {
-            Report::Batch { id, ticket, skus, outcome } => {
-                self.pace.end(ticket, now);
+            Report::Batch { id, skus, outcome } => {
+                self.pace.end(id, now);
                 self.succession.end(id);
                 self.on_batch(id, skus, outcome, now);
             }
@@ -149,6 +149,7 @@ impl Dispatcher {
     /// A batch commits: the next one may take its leases.
     fn on_loan(&mut self, Loan { lender, attempt, skus }: Loan) {
         let now = Instant::now();
+        self.pace.commits(lender);
         self.waiting.lend(lender, attempt, skus, now);
         self.context.metrics.waited(self.waiting.take_waits());
     }
@@ -264,7 +265,7 @@ impl Dispatcher {
     /// During an outage one batch is tried at a time, once the services have answered.
     fn may_start(&self, now: Instant) -> bool {
         match &self.outage {
-            None => self.pace.may_start(self.waiting.is_worth_a_batch(), now),
+            None => self.pace.may_start(self.waiting.crowd(), now),
             Some(outage) => outage.on_trial() && self.pace.in_work() == 0,
         }
     }
@@ -278,13 +279,13 @@ impl Dispatcher {
     fn spawn_batch(&mut self, batch: Batch, now: Instant) {
         let (context, reporter) = (self.context.clone(), self.reporter.clone());
         let Batch { id, jobs, requests, behind } = batch;
-        let ticket = self.pace.start(now);
+        self.pace.start(id, now);
         let place = self.succession.start(id, &behind);
         self.tasks.spawn(async move {
             let skus = requests.iter().map(|request| request.sku.clone()).collect();
             let mut outcome = batch::decide(&context, jobs, requests, place).await;
             let settled = std::mem::take(&mut outcome.settled);
-            report(&reporter, Report::Batch { id, ticket, skus, outcome });
+            report(&reporter, Report::Batch { id, skus, outcome });
             settle(&context, settled).await;
         });
     }

@@ -1,12 +1,14 @@
 //! PURE. When to start the next batch: few large transactions under load, no order held up by a slow one.
 //!
 //! A transaction costs round trips and an fsync, whatever its size; so while one batch is in work, the orders that come
-//! in are better kept together for the next. But a batch that takes unusually long (it waits for a lock, or recovers
+//! in are better kept together for the next, which takes its leases when this one commits. But a batch that takes unusually long (it waits for a lock, or recovers
 //! counters) must not hold up the others, and one that is large enough gains nothing by waiting. How long is usual is measured: a
 //! moving average, so that nothing here has to be tuned.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+
+use super::waiting::BatchId;
 
 /// How many times the usual a batch may take before the next one no longer waits for it.
 const PATIENCE: u32 = 2;
@@ -17,54 +19,72 @@ const WEIGHT: u32 = 8;
 #[derive(Debug)]
 pub struct Pace {
     most: usize,
-    started: BTreeSet<(Instant, u64)>,
-    number: u64,
+    in_work: BTreeMap<BatchId, InWork>,
     usual: Duration,
 }
 
-/// A batch in work.
+#[derive(Debug)]
+struct InWork {
+    since: Instant,
+    commits: bool,
+}
+
+/// What another batch could do now.
 #[derive(Clone, Copy, Debug)]
-pub struct Ticket(Instant, u64);
+pub struct Crowd {
+    /// The orders that could start beside all others are worth a batch of their own.
+    pub beside: bool,
+    /// The orders that wait, whatever they wait for, are.
+    pub in_all: bool,
+}
 
 impl Pace {
     /// At most `most` batches at once.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        Self { most, started: BTreeSet::new(), number: 0, usual: Duration::from_millis(5) }
+        Self { most, in_work: BTreeMap::new(), usual: Duration::from_millis(5) }
     }
 
-    /// Whether a batch may start now. `large`: what waits is worth a batch of its own.
+    /// Whether a batch may start now.
     #[must_use]
-    pub fn may_start(&self, large: bool, now: Instant) -> bool {
-        self.started.is_empty()
-            || (self.started.len() < self.most && (large || self.next_alarm().is_some_and(|at| at <= now)))
+    pub fn may_start(&self, crowd: Crowd, now: Instant) -> bool {
+        self.in_work.is_empty()
+            || (self.in_work.len() < self.most
+                && (crowd.beside
+                    || (crowd.in_all && self.in_work.values().all(|batch| batch.commits))
+                    || self.next_alarm().is_some_and(|at| at <= now)))
     }
 
-    /// When a batch that is not large may start although others are in work; `None` when that is not a matter of time.
+    /// When a batch that is not worth it may start although others are in work; `None` when that is not a matter of time.
     #[must_use]
     pub fn next_alarm(&self) -> Option<Instant> {
-        let newest = self.started.last().filter(|_| self.started.len() < self.most)?;
-        Some(newest.0 + self.usual * PATIENCE)
+        let (_, newest) = self.in_work.last_key_value().filter(|_| self.in_work.len() < self.most)?;
+        Some(newest.since + self.usual * PATIENCE)
     }
 
     /// A batch starts.
-    pub fn start(&mut self, now: Instant) -> Ticket {
-        self.number += 1;
-        self.started.insert((now, self.number));
-        Ticket(now, self.number)
+    pub fn start(&mut self, batch: BatchId, now: Instant) {
+        self.in_work.insert(batch, InWork { since: now, commits: false });
+    }
+
+    /// It has planned and commits: the next one can prepare itself.
+    pub fn commits(&mut self, batch: BatchId) {
+        if let Some(batch) = self.in_work.get_mut(&batch) {
+            batch.commits = true;
+        }
     }
 
     /// It is through with its SKUs.
-    pub fn end(&mut self, ticket: Ticket, now: Instant) {
-        self.started.remove(&(ticket.0, ticket.1));
-        let took = now.saturating_duration_since(ticket.0);
+    pub fn end(&mut self, batch: BatchId, now: Instant) {
+        let Some(batch) = self.in_work.remove(&batch) else { return };
+        let took = now.saturating_duration_since(batch.since);
         self.usual = (self.usual * (WEIGHT - 1) + took) / WEIGHT;
     }
 
     /// How many are in work.
     #[must_use]
     pub fn in_work(&self) -> usize {
-        self.started.len()
+        self.in_work.len()
     }
 }
 
@@ -74,30 +94,46 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    const NOBODY: Crowd = Crowd { beside: false, in_all: false };
+    const FEW: Crowd = Crowd { beside: false, in_all: true };
+    const MANY: Crowd = Crowd { beside: true, in_all: true };
+
     #[test]
     fn an_idle_worker_starts_at_once_and_a_busy_one_collects() {
         let now = Instant::now();
         let mut pace = Pace::new(2);
-        assert!(pace.may_start(false, now));
-        pace.start(now);
-        assert!(!pace.may_start(false, now), "the next batch collects");
-        assert!(pace.may_start(true, now), "a large one gains nothing by waiting");
-        pace.start(now);
-        assert!(!pace.may_start(true, now), "no more than the most");
+        assert!(pace.may_start(NOBODY, now));
+        pace.start(BatchId(0), now);
+        assert!(!pace.may_start(FEW, now), "the next batch collects");
+        assert!(pace.may_start(MANY, now), "a large one gains nothing by waiting");
+        pace.start(BatchId(1), now);
+        assert!(!pace.may_start(MANY, now), "no more than the most");
+    }
+
+    #[test]
+    fn when_all_commit_the_next_one_prepares_itself_if_enough_wait() {
+        let now = Instant::now();
+        let mut pace = Pace::new(3);
+        pace.start(BatchId(0), now);
+        pace.commits(BatchId(0));
+        assert!(pace.may_start(FEW, now));
+        assert!(!pace.may_start(NOBODY, now));
+        pace.start(BatchId(1), now);
+        assert!(!pace.may_start(FEW, now), "one does already");
     }
 
     #[test]
     fn a_batch_that_takes_unusually_long_is_not_waited_for() {
         let start = Instant::now();
         let mut pace = Pace::new(2);
-        for _ in 0..100 {
-            let ticket = pace.start(start);
-            pace.end(ticket, start + 10 * MS);
+        for n in 0..100 {
+            pace.start(BatchId(n), start);
+            pace.end(BatchId(n), start + 10 * MS);
         }
-        pace.start(start);
+        pace.start(BatchId(100), start);
         let alarm = pace.next_alarm().expect("an alarm");
         assert!(alarm > start + 15 * MS && alarm < start + 25 * MS);
-        assert!(!pace.may_start(false, start + 15 * MS));
-        assert!(pace.may_start(false, alarm));
+        assert!(!pace.may_start(NOBODY, start + 15 * MS));
+        assert!(pace.may_start(NOBODY, alarm));
     }
 }

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use lane::{Lane, LaneState, YIELD_FOR};
 use ready::Ready;
 
+use super::pace::Crowd;
 use crate::broker::Delivery;
 use crate::fence::FenceToken;
 use crate::lease::{Attempt, Request};
@@ -44,8 +45,8 @@ pub struct Job {
 }
 
 /// Names a batch of this worker.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct BatchId(u64);
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BatchId(pub(super) u64);
 
 /// Orders to be decided together.
 #[derive(Debug)]
@@ -160,12 +161,12 @@ impl Waiting {
         !self.ready.is_empty()
     }
 
-    /// Whether the orders that can start are worth a batch of their own: so many that its round trips and its fsync hardly
-    /// count beside its rows.
+    /// Whether orders are worth another batch: so many that its round trips and its fsync hardly count beside its rows.
     #[must_use]
-    pub fn is_worth_a_batch(&self) -> bool {
-        self.ready.len() >= self.limits.max_orders.div_ceil(WORTH_A_BATCH)
-            || self.ready.lines() >= self.limits.max_lines.div_ceil(WORTH_A_BATCH)
+    pub fn crowd(&self) -> Crowd {
+        let enough = self.limits.max_orders.div_ceil(WORTH_A_BATCH);
+        let beside = self.ready.len() >= enough || self.ready.lines() >= self.limits.max_lines.div_ceil(WORTH_A_BATCH);
+        Crowd { beside, in_all: self.jobs.len() >= enough }
     }
 
     /// An order takes its place, by its arrival, in the lanes of its SKUs.

@@ -155,7 +155,7 @@ async fn refused_credentials_and_missing_rights_say_what_to_do() {
 #[tokio::test]
 async fn the_rights_that_the_error_names_are_enough() {
     let acl = "--user worker on >secret ~lastunit:* \
-               +eval +evalsha +info +time +get +set +del +pttl +pexpire +hmget +hset +scan";
+               +eval +evalsha +info +time +get +mget +set +del +pttl +pexpire +hmget +hset +scan";
     let server = RedisServer::start(&acl.split(' ').collect::<Vec<_>>());
     let url = format!("redis://worker:secret@127.0.0.1:{}", server.port());
     let leases = connect(&url, "lastunit", &[]).await.expect("enough to connect");
