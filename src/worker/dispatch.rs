@@ -24,6 +24,7 @@ use crate::checkpoint::{Point, reach};
 use crate::health::Phase;
 use crate::lease::Attempt;
 use crate::order::Sku;
+use crate::telemetry::Span;
 
 /// Deliveries taken in at once before batches are formed.
 const INTAKE: usize = 1024;
@@ -281,17 +282,25 @@ impl Dispatcher {
         let ticket = self.pace.start(now);
         let place = self.succession.start(id, &behind);
         self.tasks.spawn(async move {
-            let skus = requests.iter().map(|request| request.sku.clone()).collect();
-            let mut outcome = batch::decide(&context, jobs, requests, place).await;
-            let settled = std::mem::take(&mut outcome.settled);
-            report(&reporter, Report::Batch { id, ticket, skus, outcome });
-            settle(&context, settled).await;
+            let span = context.begin_span(jobs.len(), jobs.iter().map(|job| &*job.delivery));
+            let work = async {
+                let skus = requests.iter().map(|request| request.sku.clone()).collect();
+                let mut outcome = batch::decide(&context, jobs, requests, place).await;
+                Span::decided(outcome.settled.len(), outcome.back.len(), outcome.trouble.as_ref());
+                let settled = std::mem::take(&mut outcome.settled);
+                report(&reporter, Report::Batch { id, ticket, skus, outcome });
+                settle(&context, settled).await;
+            };
+            span.around(work).await;
         });
     }
 
     fn spawn_settle(&mut self, settled: Vec<Settled>) {
         let context = self.context.clone();
-        self.tasks.spawn(async move { settle(&context, settled).await });
+        self.tasks.spawn(async move {
+            let span = context.begin_span(settled.len(), settled.iter().map(|settled| &*settled.delivery));
+            span.around(settle(&context, settled)).await;
+        });
     }
 
     fn spawn_overdue(&mut self, overdue: Overdue) {
