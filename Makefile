@@ -9,9 +9,10 @@ SHARED_DATA := $(wildcard ../shared/data)
 ifneq ($(SHARED_DATA),)
 export LASTUNIT_TEST_DATA ?= $(abspath $(SHARED_DATA))
 endif
-# Clippy, the documentation and the tests share this, so that nothing is built twice. The feature holds the named points
-# where a test can hold a worker.
-CHECKED := --workspace --features lastunit/checkpoints --locked
+# Clippy, the documentation and the tests share this, so that nothing is built twice: the named points where a test can hold a
+# worker, and what nobody gets by default.
+FEATURES := lastunit/checkpoints,lastunit/otlp
+CHECKED := --workspace --features $(FEATURES) --locked
 
 # Inputs of `make fuzz`.
 RUNS ?= 1000000
@@ -62,5 +63,5 @@ compat: ## The end-to-end tests against newer servers (root, 2 GB of Debian's ne
 SECONDS ?= 1800
 chaos: build ## Kills, crashes and cut links for SECONDS (1800), on servers of its own; SEED repeats a plan
 	LASTUNIT_BIN="$$CARGO_TARGET_DIR/release/lastunit" LASTUNIT_CHAOS_SECONDS="$(SECONDS)" LASTUNIT_CHAOS_SEED="$(SEED)" \
-	  $(CARGO) test --features checkpoints --locked --test chaos -- --nocapture --exact \
+	  $(CARGO) test --features $(FEATURES) --locked --test chaos -- --nocapture --exact \
 	  nothing_is_lost_and_nothing_decided_twice_whatever_fails

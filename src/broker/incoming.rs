@@ -106,7 +106,14 @@ impl Delivery {
         }
     }
 
-    /// The W3C trace context that came with it, if it is one.
+    /// The W3C trace context that came with it, if it is one: `traceparent`, and `tracestate` where there is one.
+    #[must_use]
+    pub fn trace(&self) -> Option<(&str, Option<&str>)> {
+        let mut fields = self.trace_context().filter_map(|(_, value)| headers::as_text(value));
+        Some((fields.next()?, fields.next()))
+    }
+
+    /// The same, to be carried on.
     pub(super) fn trace_context(&self) -> impl Iterator<Item = (&'static str, &AMQPValue)> {
         let valid = |name, is_valid: fn(&str) -> bool| {
             let value = header(&self.properties, name)?;

@@ -14,7 +14,7 @@ use crate::config::{self, Settings};
 use crate::health::Health;
 use crate::lease::Leases;
 use crate::ledger::Ledger;
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, Sending};
 use crate::{admin, worker};
 
 /// Takes orders from the queue and decides them, until SIGTERM or SIGINT.
@@ -52,8 +52,10 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
         queue = format!("{}.orders", settings.broker.name_prefix),
         "the worker starts"
     );
+    let traces = Sending::start(&holder);
     let parts = worker::Parts { settings, ledger, leases, publisher, holder, health, metrics };
     worker::run(parts, shutdown).await?;
+    traces.finish().await;
     info!("the worker has finished");
     Ok(ExitCode::SUCCESS)
 }

@@ -180,8 +180,10 @@ impl Kind {
             1021 | 1026 | 1028 | 1030 | 1037 | 1038 | 1041 | 1114 | 1135 => Self::Unavailable,
             // connection killed
             1927 => Self::Lost,
-            // read-only server, interrupted, time limits, session killed
-            1290 | 1792 | 1836 | 1317 | 1969 | 3024 | 3169 => Self::Unavailable,
+            // read-only: server, transaction, storage engine, one table of it, after a forced recovery
+            1290 | 1792 | 1836 | 1874 | 1036 | 1881 => Self::Unavailable,
+            // interrupted, time limits, session killed
+            1317 | 1969 | 3024 | 3169 => Self::Unavailable,
             _deterministic => Self::Failed,
         }
     }
@@ -224,7 +226,11 @@ mod tests {
     #[test]
     fn a_full_disk_a_read_only_server_and_a_time_limit_are_waited_for() {
         assert!(["53100", "25006", "57014", "57P03"].into_iter().all(|s| Kind::of_postgres(s) == Kind::Unavailable));
-        assert!([1021, 1290, 1969, 1053].into_iter().all(|number| Kind::of_mysql(number) == Kind::Unavailable));
+        assert!(
+            [1021, 1114, 1290, 1836, 1036, 1969, 1053]
+                .into_iter()
+                .all(|number| Kind::of_mysql(number) == Kind::Unavailable)
+        );
         assert!([13, 8, 10, 14].into_iter().all(|code| Kind::of_sqlite(code, "") == Kind::Unavailable));
     }
 

@@ -14,6 +14,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::registering::{Label, counter, counters, gauge, gauges, histogram, histograms, info};
+use super::traces;
 use crate::health::{Report, Service};
 use crate::lease::Cause;
 use crate::order::InvalidCode;
@@ -178,10 +179,10 @@ impl Metrics {
         self.in_flight.set(i64::try_from(in_flight).unwrap_or(i64::MAX));
     }
 
-    /// Does the work of a stage, and notes how long it took.
+    /// Does the work of a stage, and notes how long it took; within the span of a batch in one of its own.
     pub async fn timed<T>(&self, stage: Stage, work: impl Future<Output = T>) -> T {
         let start = Instant::now();
-        let done = work.await;
+        let done = traces::stage(STAGES.1[stage as usize], work).await;
         self.stages[stage as usize].observe(start.elapsed().as_secs_f64());
         done
     }

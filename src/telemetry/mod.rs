@@ -1,8 +1,9 @@
-//! Logs and metrics: set up once, names in one place.
+//! Logs, metrics and traces: set up once, names in one place.
 
 mod fatal;
 mod metrics;
 mod registering;
+mod traces;
 
 use std::io::IsTerminal as _;
 
@@ -14,6 +15,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 pub use fatal::fatal;
 pub use metrics::{Ended, METRICS_TYPE, Metrics, Stage};
+pub use traces::{Sending, Span};
 
 use crate::config::{Log, LogFormat};
 

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::broker::{Control, Names, Publisher, Tag};
+use crate::broker::{Control, Delivery, Names, Publisher, Tag};
 use crate::config::Settings;
 use crate::health::Health;
 use crate::lease::{self, Leases};
 use crate::ledger::{self, Ledger};
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, Span};
 
 /// The worker's connections and settings, shared by its tasks.
 #[derive(Debug)]
@@ -62,6 +62,11 @@ impl Context {
             ended_session: AtomicU64::new(0),
             draining: watch::Sender::new(false),
         }
+    }
+
+    /// Begins the span of messages that go through together.
+    pub fn begin_span<'a>(&self, messages: usize, deliveries: impl Iterator<Item = &'a Delivery>) -> Span {
+        Span::batch(|| self.names.orders(), messages, deliveries.filter_map(Delivery::trace))
     }
 
     /// A session has ended.

@@ -18,12 +18,12 @@ use super::pace::Pace;
 use super::settle::{Settled, settle};
 use super::succession::{Loan, Succession};
 use super::waiting::{Batch, BatchId, BatchLimits, Job, Overdue, Waiting};
-use super::{Error, Parts, overdue, standing};
+use super::{Error, Parts, leasing, overdue, standing};
 use crate::broker::{Consumer, Event};
-use crate::checkpoint::{Point, reach};
 use crate::health::Phase;
 use crate::lease::Attempt;
 use crate::order::Sku;
+use crate::telemetry::Span;
 
 /// Deliveries taken in at once before batches are formed.
 const INTAKE: usize = 1024;
@@ -282,17 +282,25 @@ impl Dispatcher {
         self.pace.start(id, now);
         let place = self.succession.start(id, &behind);
         self.tasks.spawn(async move {
-            let skus = requests.iter().map(|request| request.sku.clone()).collect();
-            let mut outcome = batch::decide(&context, jobs, requests, place).await;
-            let settled = std::mem::take(&mut outcome.settled);
-            report(&reporter, Report::Batch { id, skus, outcome });
-            settle(&context, settled).await;
+            let span = context.begin_span(jobs.len(), jobs.iter().map(|job| &*job.delivery));
+            let work = async {
+                let skus = requests.iter().map(|request| request.sku.clone()).collect();
+                let mut outcome = batch::decide(&context, jobs, requests, place).await;
+                Span::decided(outcome.settled.len(), outcome.back.len(), outcome.trouble.as_ref());
+                let settled = std::mem::take(&mut outcome.settled);
+                report(&reporter, Report::Batch { id, skus, outcome });
+                settle(&context, settled).await;
+            };
+            span.around(work).await;
         });
     }
 
     fn spawn_settle(&mut self, settled: Vec<Settled>) {
         let context = self.context.clone();
-        self.tasks.spawn(async move { settle(&context, settled).await });
+        self.tasks.spawn(async move {
+            let span = context.begin_span(settled.len(), settled.iter().map(|settled| &*settled.delivery));
+            span.around(settle(&context, settled)).await;
+        });
     }
 
     fn spawn_overdue(&mut self, overdue: Overdue) {
@@ -312,7 +320,7 @@ impl Dispatcher {
         }
         for (attempt, skus) in by_attempt {
             let context = self.context.clone();
-            self.tasks.spawn(async move { release(&context, attempt, &skus).await });
+            self.tasks.spawn(async move { leasing::give_back(&context, attempt, &skus).await });
         }
     }
 
@@ -355,14 +363,6 @@ impl Dispatcher {
                 },
             }
         }
-    }
-}
-
-/// Gives leases back. Only this attempt's: one that ended and went to somebody else is left alone.
-async fn release(context: &Context, attempt: Attempt, skus: &[Sku]) {
-    reach(&context.holder, Point::BeforeRelease).await;
-    if let Err(error) = context.leases.release(attempt, skus).await {
-        warn!(%error, skus = skus.len(), "leases were not given back; they end by themselves");
     }
 }
 

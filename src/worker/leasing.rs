@@ -1,9 +1,9 @@
-//! Takes the leases of a batch, and recovers the counters that Redis has forgotten.
+//! Takes the leases of a batch and gives them back, and recovers the counters that Redis has forgotten.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use super::context::{Context, Trouble};
 use crate::checkpoint::{Point, answer_is_lost, reach};
@@ -86,6 +86,14 @@ async fn ask(context: &Context, attempt: Attempt, requests: &[Request]) -> Resul
             answer => return answer,
         }
         asked += 1;
+    }
+}
+
+/// Gives leases back. Only this attempt's: one that ended and went to somebody else is left alone.
+pub async fn give_back(context: &Context, attempt: Attempt, skus: &[Sku]) {
+    reach(&context.holder, Point::BeforeRelease).await;
+    if let Err(error) = context.leases.release(attempt, skus).await {
+        warn!(%error, skus = skus.len(), "leases were not given back; they end by themselves");
     }
 }
 

@@ -4,9 +4,13 @@
 mod support;
 
 mod clients;
+#[cfg(feature = "otlp")]
+mod collector;
 mod drain;
 mod logs;
 mod metrics;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod outages;
 mod probe;
 mod startup;

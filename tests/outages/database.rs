@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use super::scene::{SKU, Scene, behind_proxy, sandbox};
-use crate::support::{Backend, Flow, Links, Sql};
+use url::Url;
+
+use super::scene::{SKU, Scene, behind_proxy, sandbox, sandbox_on};
+use crate::support::grants::documented;
+use crate::support::{Backend, Flow, Links, MariaDbServer, Sandbox, Services, Sql};
 use crate::{on_each_backend, on_each_server};
 
 on_each_server!(
@@ -85,4 +88,54 @@ async fn set_read_only(sql: &Sql, value: &str) {
     ))
     .await;
     sql.disconnect_others().await;
+}
+
+/// The same on MariaDB. Who may administrate writes all the same; the worker may not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mariadb_that_is_read_only_is_waited_for() {
+    let server = tokio::task::spawn_blocking(MariaDbServer::start).await.expect("a server");
+    let mut sandbox = sandbox_on_mariadb(&server).await;
+    let sql = sandbox.sql().await;
+    grant_the_least(&mut sandbox, &sql).await;
+    let mut scene = Scene::start(sandbox).await;
+    scene.works().await;
+    sql.run("set global read_only = 1").await;
+    scene.suffers().await;
+    assert!(scene.said("--read-only option") > 0, "{}", scene.worker.printed());
+    sql.run("set global read_only = 0").await;
+    scene.recovers().await;
+    scene.ends().await;
+}
+
+/// As on a server that is to be repaired, or copied: InnoDB itself refuses, whoever asks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mariadb_whose_tables_are_read_only_is_waited_for() {
+    let mut server = tokio::task::spawn_blocking(MariaDbServer::start).await.expect("a server");
+    let sandbox = sandbox_on_mariadb(&server).await;
+    let mut scene = Scene::start(sandbox).await;
+    scene.works().await;
+    server.resume(&["--innodb-read-only"]);
+    scene.suffers().await;
+    assert!(scene.said("read-only mode") > 0, "{}", scene.worker.printed());
+    server.resume(&[]);
+    scene.recovers().await;
+    scene.ends().await;
+}
+
+async fn sandbox_on_mariadb(server: &MariaDbServer) -> Sandbox {
+    let services = Services { database: Some(server.url()), ..Services::shared(Backend::MariaDb) };
+    sandbox_on(Backend::MariaDb, services).await
+}
+
+/// From now on processes have the rights that docs/OPERATIONS.md grants, and may audit.
+async fn grant_the_least(sandbox: &mut Sandbox, sql: &Sql) {
+    let mut url = Url::parse(sandbox.get("database.url")).expect("an address");
+    let database = format!("{}.", url.path().trim_start_matches('/'));
+    sql.run("create user worker@'127.0.0.1'").await;
+    for grant in documented("MySQL and MariaDB", "worker@'127.0.0.1'") {
+        sql.run(&grant.replace("lastunit.", &database)).await;
+    }
+    sql.run(&format!("grant select on {database}* to worker@'127.0.0.1'")).await;
+    url.set_username("worker").expect("an address with a user");
+    sandbox.set("database.url", url);
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use super::scene::{Scene, sandbox, sandbox_on};
-use crate::support::{Backend, PostgresServer, RedisServer, Sandbox, Services};
+use crate::support::{Backend, MariaDbServer, PostgresServer, RedisServer, Sandbox, Services, Sql};
 
 /// A table's file gives way to `/dev/full`, which says "no space left on device" to whoever wants to make it longer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -28,6 +28,44 @@ async fn a_full_disk_under_postgres_is_waited_for() {
     sql.disconnect_others().await;
     scene.recovers().await;
     scene.ends().await;
+}
+
+/// The table's file cannot grow, and what it has is full.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_under_mariadb_is_waited_for() {
+    let Some(server) = tokio::task::spawn_blocking(MariaDbServer::on_small_disk).await.expect("a server") else {
+        return;
+    };
+    let services = Services { database: Some(server.url()), ..Services::shared(Backend::MariaDb) };
+    let sandbox = sandbox_on(Backend::MariaDb, services).await;
+    let sql = sandbox.sql().await;
+    let mut scene = Scene::start(sandbox).await;
+    server.fill_disk();
+    fill_page(&sql).await;
+    scene.suffers().await;
+    assert!(scene.said("The table 'reservation' is full") > 0, "{}", scene.worker.printed());
+    server.empty_disk();
+    scene.recovers().await;
+    sql.run("delete from reservation where order_id like '%filler%'").await;
+    scene.ends().await;
+}
+
+/// Fills the only page of an empty table, down to what is less than an order. Before the orders and behind them in turn:
+/// InnoDB keeps a sixteenth of a page free from rows that come in sequence.
+async fn fill_page(sql: &Sql) {
+    for bytes in [4_000, 400, 0] {
+        let mut refused = 0;
+        for number in 0.. {
+            let id = format!("{}filler-{bytes}-{number}", if number % 2 == 0 { '!' } else { '~' });
+            let row = format!("'{id}', 'rejected', 'sold-out', '', repeat('x', {bytes}), '', now(), 'rejected', now()");
+            let columns = "order_id, outcome, reason, content_hash, event, commit_id, decided_at, status, changed_at";
+            let insert = format!("insert into reservation ({columns}) values ({row})");
+            refused = if sql.is_allowed(&insert).await { 0 } else { refused + 1 };
+            if refused == 2 {
+                break;
+            }
+        }
+    }
 }
 
 /// The process may not write beyond the first pages of any file.

@@ -10,6 +10,7 @@
 pub mod backend;
 pub mod certificates;
 pub mod grants;
+pub mod mariadb_server;
 pub mod postgres_server;
 pub mod process;
 pub mod proxy;
@@ -27,6 +28,7 @@ use std::path::PathBuf;
 
 pub use backend::Backend;
 pub use certificates::Certificates;
+pub use mariadb_server::MariaDbServer;
 pub use postgres_server::PostgresServer;
 pub use process::{Finished, WorkerProcess};
 pub use proxy::{Flow, Links, Proxy};

@@ -108,7 +108,7 @@ fn programs() -> PathBuf {
     folders.filter(|folder| folder.join("initdb").exists()).max().expect("initdb (Debian: postgresql)")
 }
 
-fn is_root() -> bool {
+pub fn is_root() -> bool {
     fs::metadata(Path::new("/proc/self")).expect("/proc").uid() == 0
 }
 

@@ -117,7 +117,8 @@ impl Sandbox {
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(setting("LASTUNIT_BIN", env!("CARGO_BIN_EXE_lastunit")));
         for (variable, _) in env::vars_os() {
-            if variable.to_string_lossy().starts_with("LASTUNIT_") {
+            let name = variable.to_string_lossy();
+            if ["LASTUNIT_", "OTEL_"].iter().any(|prefix| name.starts_with(prefix)) {
                 command.env_remove(variable);
             }
         }

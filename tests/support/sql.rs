@@ -70,6 +70,11 @@ impl Sql {
         self.connection.execute_unprepared(sql).await.unwrap_or_else(|fault| panic!("{sql}: {fault}"));
     }
 
+    /// Runs a statement that may be refused; whether it was not.
+    pub async fn is_allowed(&self, sql: &str) -> bool {
+        self.connection.execute_unprepared(sql).await.is_ok()
+    }
+
     /// Ends all other connections to the same database of PostgreSQL.
     pub async fn disconnect_others(&self) {
         let others = "pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()";
