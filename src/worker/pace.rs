@@ -1,9 +1,9 @@
 //! PURE. When to start the next batch: few large transactions under load, no order held up by a slow one.
 //!
 //! A transaction costs round trips and an fsync, whatever its size; so while one batch is in work, the orders that come
-//! in are better kept together for the next, which takes its leases when this one commits. But a batch that takes unusually long (it waits for a lock, or recovers
-//! counters) must not hold up the others, and one that is large enough gains nothing by waiting. How long is usual is measured: a
-//! moving average, so that nothing here has to be tuned.
+//! in are better kept together for the next, which takes its leases when this one commits. But a batch that takes
+//! unusually long (it waits for a lock, or recovers counters) must not hold up the others, and one that is full gains
+//! nothing by waiting. How long is usual is measured: a moving average, so that nothing here has to be tuned.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -29,13 +29,13 @@ struct InWork {
     commits: bool,
 }
 
-/// What another batch could do now.
+/// What waits for a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Crowd {
-    /// The orders that could start beside all others are worth a batch of their own.
-    pub beside: bool,
-    /// The orders that wait, whatever they wait for, are.
-    pub in_all: bool,
+    /// The orders that could start now fill one.
+    pub full: bool,
+    /// All orders, whatever they wait for, are worth one.
+    pub worth_it: bool,
 }
 
 impl Pace {
@@ -50,12 +50,12 @@ impl Pace {
     pub fn may_start(&self, crowd: Crowd, now: Instant) -> bool {
         self.in_work.is_empty()
             || (self.in_work.len() < self.most
-                && (crowd.beside
-                    || (crowd.in_all && self.in_work.values().all(|batch| batch.commits))
+                && (crowd.full
+                    || (crowd.worth_it && self.in_work.values().all(|batch| batch.commits))
                     || self.next_alarm().is_some_and(|at| at <= now)))
     }
 
-    /// When a batch that is not worth it may start although others are in work; `None` when that is not a matter of time.
+    /// When a batch that is not full may start although others are in work; `None` when that is not a matter of time.
     #[must_use]
     pub fn next_alarm(&self) -> Option<Instant> {
         let (_, newest) = self.in_work.last_key_value().filter(|_| self.in_work.len() < self.most)?;
@@ -94,9 +94,9 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    const NOBODY: Crowd = Crowd { beside: false, in_all: false };
-    const FEW: Crowd = Crowd { beside: false, in_all: true };
-    const MANY: Crowd = Crowd { beside: true, in_all: true };
+    const NOBODY: Crowd = Crowd { full: false, worth_it: false };
+    const FEW: Crowd = Crowd { full: false, worth_it: true };
+    const MANY: Crowd = Crowd { full: true, worth_it: true };
 
     #[test]
     fn an_idle_worker_starts_at_once_and_a_busy_one_collects() {
@@ -105,7 +105,7 @@ mod tests {
         assert!(pace.may_start(NOBODY, now));
         pace.start(BatchId(0), now);
         assert!(!pace.may_start(FEW, now), "the next batch collects");
-        assert!(pace.may_start(MANY, now), "a large one gains nothing by waiting");
+        assert!(pace.may_start(MANY, now), "a full one gains nothing by waiting");
         pace.start(BatchId(1), now);
         assert!(!pace.may_start(MANY, now), "no more than the most");
     }

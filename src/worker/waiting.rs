@@ -27,7 +27,8 @@ use crate::fence::FenceToken;
 use crate::lease::{Attempt, Request};
 use crate::order::{Order, Sku};
 
-/// One in this many of what a batch may hold is enough to start it beside others.
+/// One in this many of the orders that a batch may hold is worth one: its round trips and its fsync hardly count beside
+/// their rows.
 const WORTH_A_BATCH: usize = 4;
 /// An order in the worker's hands.
 #[derive(Clone, Debug)]
@@ -161,12 +162,11 @@ impl Waiting {
         !self.ready.is_empty()
     }
 
-    /// Whether orders are worth another batch: so many that its round trips and its fsync hardly count beside its rows.
+    /// Whether another batch makes sense.
     #[must_use]
     pub fn crowd(&self) -> Crowd {
-        let enough = self.limits.max_orders.div_ceil(WORTH_A_BATCH);
-        let beside = self.ready.len() >= enough || self.ready.lines() >= self.limits.max_lines.div_ceil(WORTH_A_BATCH);
-        Crowd { beside, in_all: self.jobs.len() >= enough }
+        let full = self.ready.len() >= self.limits.max_orders || self.ready.lines() >= self.limits.max_lines;
+        Crowd { full, worth_it: self.jobs.len() >= self.limits.max_orders.div_ceil(WORTH_A_BATCH) }
     }
 
     /// An order takes its place, by its arrival, in the lanes of its SKUs.
