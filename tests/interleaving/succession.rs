@@ -1,5 +1,7 @@
 //! Two batches of one worker on one SKU: the second takes its lease, in succession to the first's, while the first commits.
 
+use std::time::Duration;
+
 use lastunit::checkpoint::{Held, Point};
 
 use super::scene::{Scene, arrives};
@@ -66,8 +68,14 @@ async fn a_worker_that_is_told_to_stop_finishes_both(backend: Backend) {
     let mut scene = scene(backend, 3).await;
     let (a, first, second) = two_batches(&mut scene, Point::BeforeCommit).await;
     let stopping = a.stop();
+    let mut at_commit = scene.hold("a", Point::BeforeCommit);
     second.release();
+    let early = tokio::time::timeout(Duration::from_millis(300), at_commit.arrived()).await;
+    assert!(early.is_err(), "the second plans before the first has ended");
     first.release();
+    arrives(&mut at_commit).await;
+    assert!(scene.is_recorded("A-1").await);
+    at_commit.release();
     ended("a", stopping).await;
     scene.ends([], &["A-0", "A-1", "A-2"]).await;
 }
