@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// The address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("admin.listen: cannot listen on {address}: {source}")]
+#[error("admin.listen: cannot listen on {address}")]
 pub struct Error {
     /// The address.
     pub address: SocketAddr,

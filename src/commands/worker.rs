@@ -11,7 +11,7 @@ use tracing::info;
 use super::services;
 use crate::broker::Publisher;
 use crate::config::{self, Settings};
-use crate::health::Health;
+use crate::health::{Health, Service};
 use crate::lease::Leases;
 use crate::ledger::Ledger;
 use crate::telemetry::{Metrics, Sending};
@@ -38,7 +38,7 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
     }
     tokio::pin!(shutdown);
     let (ledger, leases, publisher) = tokio::select! {
-        opened = open(&settings, &holder) => opened?,
+        opened = open(&settings, &holder, &health) => opened?,
         () = &mut shutdown => {
             info!("stopped before all services were there");
             return Ok(ExitCode::SUCCESS);
@@ -61,9 +61,11 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
 }
 
 /// Nothing has been taken on yet: giving up half way does no harm.
-async fn open(settings: &Settings, holder: &str) -> anyhow::Result<(Ledger, Leases, Publisher)> {
+async fn open(settings: &Settings, holder: &str, health: &Health) -> anyhow::Result<(Ledger, Leases, Publisher)> {
     let ledger = services::ledger(settings).await?;
+    health.lock().back(Service::Database);
     let leases = services::leases(settings, holder).await?;
+    health.lock().back(Service::Redis);
     let publisher = services::publisher(settings).await?;
     Ok((ledger, leases, publisher))
 }

@@ -19,8 +19,8 @@ impl Admin {
         let address = port.parse().map(loopback).or_else(|_| text.parse());
         address.map(Some).map_err(|_| {
             format!(
-                "admin.listen is {text:?}: it must be a port (on loopback), or an IP address with a port, such as \
-                 0.0.0.0:9464 or [::]:9464"
+                "admin.listen is {text:?}: it must be a port (on loopback), localhost with a port, or an IP address with one, \
+                 such as 0.0.0.0:9464 or [::]:9464"
             )
         })
     }

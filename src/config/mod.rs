@@ -273,6 +273,9 @@ fn layers(file: Option<&Path>, env: impl IntoIterator<Item = (String, String)>) 
     let named = env.get("LASTUNIT_ENV").filter(|name| !name.is_empty());
     let named = named.map(|name| PathBuf::from(format!("config/{name}.toml")));
     if let Some(path) = file.map(Path::to_owned).or(named) {
+        if path.is_dir() {
+            return Err(Error::Unreadable(format!("{} is a directory, not a file of settings", path.display())));
+        }
         layers.add_file(&path)?;
     }
     layers.add_environment(env)?;

@@ -198,6 +198,8 @@ impl Kind {
             (_, 5 | 6) => Self::Busy,
             // PERM, NOMEM, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, PROTOCOL
             (_, 3 | 7 | 8 | 9 | 10 | 13 | 14 | 15) => Self::Unavailable,
+            // NOTADB
+            (_, 26) => Self::Denied,
             // SQLite has no code of its own for this one.
             (_, 1) if text.starts_with("no such table") || text.contains("no column named") => Self::Schema,
             _deterministic => Self::Failed,

@@ -15,7 +15,17 @@ const LOOK: Duration = Duration::from_secs(3);
 /// For the caller of a connection that was never opened.
 pub(super) async fn explain(fault: Fault, settings: &config::Database) -> Error {
     let place = settings.url.to_string();
+    let is_file = settings.url.scheme() == "sqlite";
     match fault {
+        // SQLite's words for a path that leads nowhere, and for a file of another kind: neither mends itself.
+        Fault::Denied(text) | Fault::Unavailable(text)
+            if is_file && (text.contains("unable to open") || text.contains("not a database")) =>
+        {
+            Error::Denied(format!(
+                "the database {place} cannot be opened: {text}. To mend: correct the path in database.url; the folder must be \
+                 there and let this user write, the file must be SQLite's own, and ?mode=rwc makes a new one"
+            ))
+        }
         Fault::Denied(text) => Error::Denied(format!(
             "the database {place} lets nobody in: {text}. To mend: correct database.url, create that user or database, or \
              name the client certificate that it may want in database.tls_client_cert"

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use crate::probe::Observed;
 use crate::support::redis_server::free_port;
-use crate::support::{Backend, SOON, Sandbox, WorkerProcess};
+use crate::support::{Backend, SOON, Sandbox, WorkerProcess, eventually};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_workers_of_one_host_start_without_a_setting_and_serve_nothing() {
@@ -35,6 +35,7 @@ async fn a_port_that_is_taken_stops_the_worker_before_it_opens_anything() {
     let finished = sandbox.run(&["worker"]).await.expect_code(69);
     sandbox.set("redis.url", "redis://127.0.0.1:6379");
     assert!(finished.stderr.contains(&format!("admin.listen: cannot listen on {address}")), "{}", finished.stderr);
+    assert_eq!(finished.stderr.matches("in use").count(), 1, "told once: {}", finished.stderr);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,6 +48,12 @@ async fn a_worker_that_waits_for_a_service_is_alive_and_not_ready() {
     let observed = Observed::start(&mut sandbox).await;
     sandbox.set("redis.url", direct);
     assert_eq!(observed.becomes_unready("worker", SOON).await, "starting");
+    let database = async || match observed.readiness().await.1["parts"]["database"]["ready"].as_bool() {
+        Some(true) => Ok(()),
+        other => Err(format!("{other:?}")),
+    };
+    eventually("the database is told to be there", SOON, database).await;
+    assert_eq!(observed.becomes_unready("redis", SOON).await, "not connected yet");
     let ended = stop(observed.worker).await;
     assert!(!ended.contains("panicked"), "{ended}");
 }

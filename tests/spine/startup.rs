@@ -99,6 +99,33 @@ async fn a_database_that_lets_nobody_in_is_a_matter_of_settings() {
 }
 
 #[tokio::test]
+async fn a_file_that_cannot_be_a_database_is_a_matter_of_settings() {
+    let mut sandbox = Sandbox::empty(Backend::Sqlite).await;
+    let right = sandbox.get("database.url").to_owned();
+    let text = sandbox.folder().join("a text, long enough for the header of a database");
+    std::fs::write(&text, "no database. ".repeat(100)).expect("a file");
+    let nowhere = sandbox.folder().join("no such folder/lastunit.db");
+    for path in [sandbox.folder().to_owned(), text, nowhere] {
+        sandbox.set("database.url", format!("sqlite://{}?mode=rwc", path.display()));
+        let start = Instant::now();
+        expect_clear(sandbox.run(&["worker"]).await, CONFIG, "cannot be opened");
+        assert!(start.elapsed() < OVERHEAD, "nothing to wait for: {:?}", start.elapsed());
+    }
+    // For the clean-up.
+    sandbox.set("database.url", right);
+}
+
+#[tokio::test]
+async fn a_slash_too_many_at_the_brokers_address_is_explained() {
+    let mut sandbox = Sandbox::ready(Backend::Sqlite).await;
+    let right = sandbox.get("broker.url").to_owned();
+    let url = right.strip_suffix("%2f").expect("an address that ends in its virtual host");
+    sandbox.set("broker.url", url);
+    expect_clear(sandbox.run(&["worker"]).await, CONFIG, "/%2f");
+    sandbox.set("broker.url", right);
+}
+
+#[tokio::test]
 async fn commands_wait_for_a_broker_that_is_starting() {
     let mut sandbox = Sandbox::empty(Backend::Sqlite).await;
     let right = sandbox.get("broker.url").to_owned();
