@@ -34,7 +34,7 @@ pub use workload::Workload;
 
 use crate::config::Settings;
 use crate::demo::crew::Crew;
-use crate::{broker, demo, ledger};
+use crate::{broker, demo, lease, ledger};
 use measure::Session;
 use place::Place;
 
@@ -108,6 +108,9 @@ pub enum Error {
     /// Redis.
     #[error("redis: {0}")]
     Redis(#[from] redis::RedisError),
+    /// Redis, by this program's word.
+    #[error(transparent)]
+    Leases(#[from] lease::Error),
     /// The database, by the ORM's.
     #[error("the database: {0}")]
     Database(#[from] sea_orm::DbErr),

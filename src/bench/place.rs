@@ -9,13 +9,12 @@ use super::database::Database;
 use crate::broker::topology::Topology;
 use crate::config::Settings;
 use crate::demo::crew::Crew;
+use crate::lease;
 use crate::ledger::{Change, Direction, Ledger};
 use crate::order::Id;
 
 /// The least that a fence may be kept, milliseconds: what cannot be deleted is gone soon after.
 const FENCE_IDLE_MS: u32 = 3_600_000;
-/// Keys deleted from Redis at once.
-const KEYS_AT_ONCE: usize = 1000;
 
 /// See the module.
 #[derive(Debug)]
@@ -82,31 +81,10 @@ impl Place {
     pub async fn clear(&self) -> Result<(), Error> {
         let Settings { broker, retry, .. } = &self.settings;
         let queues = Topology::new(broker, retry).delete(broker).await;
-        let keys = self.delete_keys().await;
+        let keys = lease::delete_keys(&self.settings.redis).await;
         self.database.drop().await?;
         queues?;
-        keys
-    }
-
-    /// Deletes this place's keys from a single Redis server. Elsewhere (Cluster, Sentinel) they end by themselves, the
-    /// last ones after an hour.
-    async fn delete_keys(&self) -> Result<(), Error> {
-        let Ok(client) = redis::Client::open(self.settings.redis.url.secret()) else { return Ok(()) };
-        let mut connection = client.get_multiplexed_async_connection().await?;
-        let pattern = format!("{}:*", self.settings.redis.key_prefix);
-        let mut cursor = 0_u64;
-        loop {
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(KEYS_AT_ONCE);
-            let (next, keys): (u64, Vec<Vec<u8>>) = scan.query_async(&mut connection).await?;
-            if !keys.is_empty() {
-                redis::cmd("UNLINK").arg(keys).exec_async(&mut connection).await?;
-            }
-            if next == 0 {
-                return Ok(());
-            }
-            cursor = next;
-        }
+        Ok(keys?)
     }
 }
 

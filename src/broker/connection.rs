@@ -25,19 +25,20 @@ pub(crate) async fn open(settings: &config::Broker, role: &str) -> Result<Connec
     let connecting = lapin::Connect::connect_with_config(address(&settings.url)?, properties, tls, runtime);
     let opened =
         within(settings.call_timeout_ms.duration(), &format!("connecting to {}", settings.url), connecting).await;
-    opened.map_err(|error| explain_handshake(settings, explain_host(&settings.url, error)))
+    opened.map_err(|error| explain_handshake(settings, explain_refusal(error)))
 }
 
-/// By its standard, an AMQP URL that ends in a slash names the virtual host that has no name.
-fn explain_host(url: &config::Address, error: Error) -> Error {
-    let is_nameless = url::Url::parse(url.secret()).is_ok_and(|url| url.path() == "/");
-    match error {
-        Error::Refused(text) if is_nameless => Error::Refused(format!(
-            "{text}. The slash at the end of broker.url names the virtual host \"\": leave it out, or end in /%2f, for the \
-             virtual host \"/\""
-        )),
-        error => error,
-    }
+/// What a broker refuses at the door: the login, or the virtual host.
+fn explain_refusal(error: Error) -> Error {
+    let Error::Refused(text) = error else { return error };
+    let hint = if text.contains("vhost") {
+        // By its standard, a URL that ends in a slash names the virtual host that has no name.
+        "correct the virtual host at the end of broker.url: /%2f is the one named \"/\", as is nothing at all, but not a \
+         slash alone; or let the user have it (rabbitmqctl set_permissions)"
+    } else {
+        "correct user and password in broker.url; in them @ : / ? # and % must be percent-encoded"
+    };
+    Error::Refused(format!("{text}. To mend: {hint}"))
 }
 
 /// What is wrong with the settings shows in a TLS handshake, which the library passes on as an I/O error.

@@ -41,12 +41,13 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
     let shutdown = shutdown_signal().context("cannot listen for signals")?;
     let report = match demo::run(Size { orders, units, workers }, &settings, shutdown).await {
         Ok(report) => report,
-        // The step knows best whether it is the settings or a service.
-        Err(step @ demo::Error::Step { code, .. }) => {
-            eprintln!("lastunit: {step}");
-            return Ok(ExitCode::from(code));
-        }
-        Err(other) => return Err(cause(other)),
+        Err(fault) => match fault.exit_code() {
+            Some(code) => {
+                eprintln!("lastunit: {fault}");
+                return Ok(ExitCode::from(code));
+            }
+            None => return Err(cause(fault)),
+        },
     };
     if json {
         print_json(&report)?;
@@ -60,6 +61,7 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
 fn cause(error: demo::Error) -> anyhow::Error {
     match error {
         demo::Error::Broker(beneath) => beneath.into(),
+        demo::Error::Redis(beneath) => beneath.into(),
         demo::Error::Settings(beneath) => beneath.into(),
         own => own.into(),
     }

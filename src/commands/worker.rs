@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use clap::builder::NonEmptyStringValueParser;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
@@ -21,7 +22,7 @@ use crate::{admin, worker};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// This worker's name in leases and logs [default: HOST-PID].
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     name: Option<String>,
 }
 

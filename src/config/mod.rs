@@ -272,6 +272,10 @@ fn layers(file: Option<&Path>, env: impl IntoIterator<Item = (String, String)>) 
     let mut layers = Layers::over(DEFAULT)?;
     let named = env.get("LASTUNIT_ENV").filter(|name| !name.is_empty());
     let named = named.map(|name| PathBuf::from(format!("config/{name}.toml")));
+    if let Some(path) = named.as_ref().filter(|path| file.is_none() && !path.exists()) {
+        let path = path.display();
+        return Err(Error::Unreadable(format!("LASTUNIT_ENV names {path}, which is not there in the current folder")));
+    }
     if let Some(path) = file.map(Path::to_owned).or(named) {
         if path.is_dir() {
             return Err(Error::Unreadable(format!("{} is a directory, not a file of settings", path.display())));

@@ -77,7 +77,10 @@ impl Settings {
             check(fault.is_none(), format!("{key} is {url}: it cannot be read: {}", fault.unwrap_or_default()));
         }
         check(
-            database != "sqlite" || self.database.allow_sqlite || self.broker.url.is_loopback(),
+            database != "sqlite"
+                || self.database.allow_sqlite
+                || self.broker.url.is_loopback()
+                || self.broker.url.fault().is_some(),
             format!(
                 "database.url is an embedded SQLite file, but the broker {} is on another host: workers with a file each \
                  would sell the same stock twice. Use a database server, or set database.allow_sqlite = true if all \

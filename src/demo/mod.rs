@@ -19,7 +19,7 @@ use std::time::Duration;
 pub use report::Report;
 
 use crate::config::Settings;
-use crate::{broker, config};
+use crate::{broker, config, lease};
 use crew::Crew;
 use stage::Stage;
 
@@ -80,9 +80,24 @@ pub enum Error {
     /// The broker.
     #[error(transparent)]
     Broker(#[from] broker::Error),
+    /// Redis.
+    #[error(transparent)]
+    Redis(#[from] lease::Error),
     /// The settings.
     #[error(transparent)]
     Settings(#[from] config::Error),
+}
+
+impl Error {
+    /// The exit code of the process that failed, which knows best whether it is the settings or a service.
+    #[must_use]
+    pub fn exit_code(&self) -> Option<u8> {
+        match self {
+            Self::Step { code, .. } => Some(*code),
+            Self::WorkerEnded(status) => status.code().and_then(|code| u8::try_from(code).ok()),
+            _others => None,
+        }
+    }
 }
 
 /// Runs the demo; progress bars go to standard error when that is a terminal. `shutdown` ends it early.

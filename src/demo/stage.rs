@@ -8,8 +8,9 @@ use uuid::Uuid;
 use super::Error;
 use crate::broker::topology::Topology;
 use crate::config::{self, Settings};
+use crate::lease;
 
-/// The least that a fence may be kept, milliseconds: soon after the demo nothing of it is left in Redis.
+/// The least that a fence may be kept, milliseconds: what cannot be deleted is gone soon after.
 const FENCE_IDLE_MS: u32 = 3_600_000;
 
 /// See the module.
@@ -17,6 +18,7 @@ const FENCE_IDLE_MS: u32 = 3_600_000;
 pub struct Stage {
     id: String,
     broker: config::Broker,
+    redis: config::Redis,
     retry: config::Retry,
     /// Of the embedded database; `None` when the settings name another.
     folder: Option<Folder>,
@@ -33,7 +35,8 @@ impl Stage {
         let embedded = settings.database.url.secret() == default.secret();
         let folder = if embedded { Some(Folder::new(&id)?) } else { None };
         let broker = config::Broker { name_prefix: format!("lastunit-{id}"), ..settings.broker.clone() };
-        Ok(Self { id, broker, retry: settings.retry.clone(), folder })
+        let redis = config::Redis { key_prefix: broker.name_prefix.clone(), ..settings.redis.clone() };
+        Ok(Self { id, broker, redis, retry: settings.retry.clone(), folder })
     }
 
     /// What is sold.
@@ -55,7 +58,7 @@ impl Stage {
     pub fn env(&self) -> Vec<(&'static str, String)> {
         let mut env = vec![
             ("LASTUNIT__BROKER__NAME_PREFIX", self.broker.name_prefix.clone()),
-            ("LASTUNIT__REDIS__KEY_PREFIX", self.broker.name_prefix.clone()),
+            ("LASTUNIT__REDIS__KEY_PREFIX", self.redis.key_prefix.clone()),
             ("LASTUNIT__LEASE__FENCE_IDLE_MS", FENCE_IDLE_MS.to_string()),
             ("LASTUNIT__ADMIN__LISTEN", String::new()),
             // The AMQP library reports as an error what the program handles: that a queue is not there yet.
@@ -69,12 +72,14 @@ impl Stage {
         env
     }
 
-    /// Takes exchanges and queues away. The folder goes with the stage itself.
+    /// Takes exchanges, queues and keys away. The folder goes with the stage itself.
     ///
     /// # Errors
     /// See [`Error`].
     pub async fn clear(&self) -> Result<(), Error> {
-        Ok(Topology::new(&self.broker, &self.retry).delete(&self.broker).await?)
+        let queues = Topology::new(&self.broker, &self.retry).delete(&self.broker).await;
+        lease::delete_keys(&self.redis).await?;
+        Ok(queues?)
     }
 }
 

@@ -19,6 +19,7 @@
 //! cache was not run, so it is sent again, in full. A seed does not even meet that case: it always carries its script along.
 
 mod address;
+mod clearing;
 mod client;
 mod faults;
 mod keys;
@@ -34,6 +35,7 @@ use uuid::Uuid;
 use crate::fence::{Epoch, FenceToken};
 use crate::order::Sku;
 
+pub use clearing::delete_keys;
 pub use client::Leases;
 pub use list::Holding;
 pub use rules::Trust;

@@ -26,6 +26,10 @@ pub(super) async fn explain(fault: Fault, settings: &config::Database) -> Error 
                  there and let this user write, the file must be SQLite's own, and ?mode=rwc makes a new one"
             ))
         }
+        // The driver's word for an option of the URL that it does not know.
+        Fault::Failed(text) if text.contains("error with configuration") => {
+            Error::Denied(format!("database.url {place} cannot be used: {text}"))
+        }
         Fault::Denied(text) => Error::Denied(format!(
             "the database {place} lets nobody in: {text}. To mend: correct database.url, create that user or database, or \
              name the client certificate that it may want in database.tls_client_cert"

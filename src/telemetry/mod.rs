@@ -9,7 +9,7 @@ use std::io::IsTerminal as _;
 
 use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -24,7 +24,7 @@ use crate::config::{Log, LogFormat};
 /// # Errors
 /// The filter's fault, when it cannot be read.
 pub fn init(settings: &Log) -> Result<(), String> {
-    let filter = EnvFilter::try_new(&settings.filter).map_err(|fault| format!("log.filter: {fault}"))?;
+    let filter = filter(&settings.filter)?;
     // What no filter lets through.
     let harmless = filter_fn(is_harmless);
     let lines = tracing_subscriber::fmt()
@@ -39,7 +39,35 @@ pub fn init(settings: &Log) -> Result<(), String> {
     Ok(())
 }
 
+/// Reads the filter. A word alone must be a level: one with a slip in it would be the name of a target, and silence all
+/// others.
+fn filter(text: &str) -> Result<EnvFilter, String> {
+    let is_slip = |word: &str| !word.is_empty() && !word.contains(['=', '[']) && word.parse::<LevelFilter>().is_err();
+    match EnvFilter::try_new(text) {
+        Ok(filter) if !text.split(',').any(|word| is_slip(word.trim())) => Ok(filter),
+        _faulty => Err(format!(
+            "log.filter is {text:?}: it must be off, error, warn, info, debug or trace, or a list of those for parts of the \
+             program, such as info,lastunit::broker=debug"
+        )),
+    }
+}
+
 /// The AMQP client traces every frame that it sends, and the password is in one of the first.
 fn is_harmless(metadata: &Metadata<'_>) -> bool {
     !(metadata.target().starts_with("lapin") && *metadata.level() == Level::TRACE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_with_a_slip_in_it_is_refused_with_its_value() {
+        for good in ["info", "WARN", "off", "warn,lapin=off", "info,lastunit::broker=debug", "[span]=debug", ""] {
+            assert!(filter(good).is_ok(), "{good}");
+        }
+        for wrong in ["inof", "verbose", "info,,=x", "info,lastunit", "lastunit=loud"] {
+            assert!(filter(wrong).is_err_and(|fault| fault.contains(&format!("{wrong:?}"))), "{wrong}");
+        }
+    }
 }

@@ -70,6 +70,7 @@ pub enum Error {
 /// See [`Error`].
 pub async fn run(parts: Parts, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
     let consumer = Consumer::start(&parts.settings.broker, &parts.settings.retry).await?;
+    tracing::info!("taking orders");
     standing::begin(&parts.health, consumer.subscription.clone());
     dispatch::Dispatcher::new(parts, consumer).run(shutdown).await
 }

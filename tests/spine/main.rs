@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod demo;
 mod drain;
 mod duplicates;
 mod flush;
