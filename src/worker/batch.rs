@@ -11,7 +11,7 @@ use super::context::{Context, Trouble};
 use super::decision::decision;
 use super::leasing::{self, Grants};
 use super::settle::Settled;
-use super::succession::Place;
+use super::succession::{End, Place};
 use super::waiting::{Contest, Job};
 use crate::checkpoint::{Point, answer_is_lost, reach};
 use crate::fence::FenceToken;
@@ -43,7 +43,7 @@ pub struct Outcome {
 }
 
 /// Decides the orders of a batch as far as it can.
-pub async fn decide(context: &Context, mut jobs: Vec<Job>, requests: Vec<Request>, place: Place) -> Outcome {
+pub async fn decide(context: &Context, mut jobs: Vec<Job>, requests: Vec<Request>, place: &mut Place) -> Outcome {
     context.metrics.batch(jobs.len());
     if context.duplicates.are_likely() {
         jobs.iter_mut().for_each(|job| job.look_up = true);
@@ -53,6 +53,11 @@ pub async fn decide(context: &Context, mut jobs: Vec<Job>, requests: Vec<Request
         // A transaction may have become durable without our hearing of it.
         work.outcome.back.extend(work.open.drain(..).map(|job| Job { look_up: true, ..job }));
         work.outcome.trouble = Some(trouble);
+    }
+    // A batch that needed no lease ends behind the others all the same.
+    work.place.comes().await;
+    if work.outcome.back.len() == work.set_aside {
+        work.place.end.send_replace(End::Done);
     }
     work.outcome
 }
@@ -68,9 +73,11 @@ struct Work<'a> {
     /// How many orders go into one transaction: halved by a failure that repeats.
     share: usize,
     /// Among this worker's batches.
-    place: Place,
+    place: &'a mut Place,
     /// The next batch may have the leases by now.
     lent: bool,
+    /// Orders that went back before that: none for a SKU that was lent.
+    set_aside: usize,
     outcome: Outcome,
 }
 
@@ -85,10 +92,13 @@ enum Step {
 }
 
 impl<'a> Work<'a> {
-    fn new(context: &'a Context, jobs: Vec<Job>, requests: Vec<Request>, place: Place) -> Self {
+    fn new(context: &'a Context, jobs: Vec<Job>, requests: Vec<Request>, place: &'a mut Place) -> Self {
         let share = jobs.len();
-        let outcome = Outcome::default();
-        Self { context, open: jobs, requests, grants: None, spent: true, share, place, lent: false, outcome }
+        // Leases that were kept: whether this batch needs them or not, they go on or are given back.
+        let kept = requests.iter().filter_map(|request| Some((request.sku.clone(), request.previous?)));
+        let outcome = Outcome { leases: kept.collect(), ..Outcome::default() };
+        let (grants, spent, lent, set_aside) = (None, true, false, 0);
+        Self { context, open: jobs, requests, grants, spent, share, place, lent, set_aside, outcome }
     }
 
     async fn run(&mut self) -> Result<(), Trouble> {
@@ -99,13 +109,14 @@ impl<'a> Work<'a> {
                 continue;
             }
             if self.spent {
+                // What was lent may be the next batch's by now, which goes back as well.
                 if self.lent {
-                    // The leases may be the next batch's: what is left stands behind it.
-                    self.outcome.back.append(&mut self.open);
                     break;
                 }
                 self.lease().await?;
-                self.place.comes().await;
+                if !self.place.comes().await {
+                    break;
+                }
                 continue;
             }
             match self.transact().await? {
@@ -115,6 +126,7 @@ impl<'a> Work<'a> {
                 Step::Refused(detail) => self.narrow(detail),
             }
         }
+        self.outcome.back.append(&mut self.open);
         Ok(())
     }
 
@@ -191,7 +203,7 @@ impl<'a> Work<'a> {
         }
         if !self.lent && share == self.open.len() {
             self.place.lend(grants.attempt, lendable(grants, &self.outcome.back));
-            self.lent = true;
+            (self.lent, self.set_aside) = (true, self.outcome.back.len());
         }
         reach(&self.context.holder, Point::BeforeCommit).await;
         match self.context.metrics.timed(Stage::Commit, self.context.ledger.commit(batch)).await {

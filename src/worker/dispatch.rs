@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
@@ -16,7 +16,7 @@ use super::intake::{self, Intake};
 use super::outage::{Action, Outage};
 use super::pace::Pace;
 use super::settle::{Settled, settle};
-use super::succession::{Loan, Succession};
+use super::succession::Succession;
 use super::waiting::{Batch, BatchId, BatchLimits, Job, Overdue, Waiting};
 use super::{Error, Parts, leasing, overdue, standing};
 use crate::broker::{Consumer, Event};
@@ -37,7 +37,6 @@ pub struct Dispatcher {
     /// Batches before their commit.
     pace: Pace,
     succession: Succession,
-    loans: mpsc::UnboundedReceiver<Loan>,
     tasks: JoinSet<()>,
     reports: mpsc::UnboundedReceiver<Report>,
     reporter: mpsc::UnboundedSender<Report>,
@@ -46,10 +45,13 @@ pub struct Dispatcher {
     draining: bool,
 }
 
-/// What a task tells the loop.
-enum Report {
-    /// A batch is through with its SKUs; it goes on to publish by itself.
-    Batch { id: BatchId, skus: Vec<Sku>, outcome: Outcome },
+/// What a task tells the loop. In one channel, because a batch's reports must come before those of its successor.
+#[derive(Debug)]
+pub enum Report {
+    /// A batch is about to commit; the next one may go on with these SKUs, in succession to the leases of this attempt.
+    Lent { batch: BatchId, attempt: Attempt, skus: Vec<Sku> },
+    /// A batch is through with its SKUs, after having waited behind others; it goes on to publish by itself.
+    Batch { id: BatchId, waited: Duration, skus: Vec<Sku>, outcome: Outcome },
     /// An overdue order could not be resolved.
     Back(Job, Trouble),
     /// The services were asked whether they are back.
@@ -63,7 +65,6 @@ impl Dispatcher {
         let settings = &context.settings;
         let limits = BatchLimits { max_orders: settings.batch.max_orders, max_lines: settings.batch.max_lines };
         let pace = Pace::new(settings.batch.max_in_flight);
-        let (succession, loans) = Succession::new();
         let (reporter, reports) = mpsc::unbounded_channel();
         Self {
             intake: Intake::new(settings, Arc::clone(&context.metrics)),
@@ -71,8 +72,7 @@ impl Dispatcher {
             context,
             consumer,
             pace,
-            succession,
-            loans,
+            succession: Succession::new(reporter.clone()),
             tasks: JoinSet::new(),
             reports,
             reporter,
@@ -97,7 +97,6 @@ impl Dispatcher {
                     self.take_in(events.drain(..));
                 }
                 Some(report) = self.reports.recv() => self.on_report(report),
-                Some(loan) = self.loans.recv() => self.on_loan(loan),
                 Some(ended) = self.tasks.join_next() => if let Err(error) = panicked(ended) { break Err(error) },
                 () = tokio::time::sleep_until(alarm.into()) => {}
             }
@@ -133,8 +132,12 @@ impl Dispatcher {
     fn on_report(&mut self, report: Report) {
         let now = Instant::now();
         match report {
-            Report::Batch { id, skus, outcome } => {
-                self.pace.end(id, now);
+            Report::Lent { batch, attempt, skus } => {
+                self.pace.commits(batch);
+                self.waiting.lend(batch, attempt, skus, now);
+            }
+            Report::Batch { id, waited, skus, outcome } => {
+                self.pace.end(id, waited, now);
                 self.succession.end(id);
                 self.on_batch(id, skus, outcome, now);
             }
@@ -146,19 +149,11 @@ impl Dispatcher {
         }
     }
 
-    /// A batch commits: the next one may take its leases.
-    fn on_loan(&mut self, Loan { lender, attempt, skus }: Loan) {
-        let now = Instant::now();
-        self.pace.commits(lender);
-        self.waiting.lend(lender, attempt, skus, now);
-        self.context.metrics.waited(self.waiting.take_waits());
-    }
-
     /// Frees a batch's SKUs. The next batch may go on with their leases; those that it does not want are given back.
     fn on_batch(&mut self, id: BatchId, skus: Vec<Sku>, outcome: Outcome, now: Instant) {
         let Outcome { settled: _, back, contests, mut leases, trouble } = outcome;
         let had = skus.iter().filter(|sku| !contests.contains_key(*sku));
-        self.waiting.free(id, had.map(|sku| (sku.clone(), leases.remove(sku))), now);
+        let unused = self.waiting.free(id, had.map(|sku| (sku.clone(), leases.remove(sku))), now);
         self.context.metrics.waited(self.waiting.take_waits());
         if trouble.is_none() && !back.is_empty() {
             self.context.control.survived();
@@ -174,7 +169,7 @@ impl Dispatcher {
         }
         self.advance(now);
         let unwanted = self.waiting.unkeep(&skus);
-        self.spawn_release(unwanted.into_iter().chain(leases));
+        self.spawn_release(unused.into_iter().chain(unwanted).chain(leases));
     }
 
     fn put_back(&mut self, jobs: Vec<Job>, now: Instant) {
@@ -280,15 +275,16 @@ impl Dispatcher {
         let (context, reporter) = (self.context.clone(), self.reporter.clone());
         let Batch { id, jobs, requests, behind } = batch;
         self.pace.start(id, now);
-        let place = self.succession.start(id, &behind);
+        let mut place = self.succession.start(id, &behind, self.pace.patience());
         self.tasks.spawn(async move {
             let span = context.begin_span(jobs.len(), jobs.iter().map(|job| &*job.delivery));
             let work = async {
                 let skus = requests.iter().map(|request| request.sku.clone()).collect();
-                let mut outcome = batch::decide(&context, jobs, requests, place).await;
+                let mut outcome = batch::decide(&context, jobs, requests, &mut place).await;
                 Span::decided(outcome.settled.len(), outcome.back.len(), outcome.trouble.as_ref());
                 let settled = std::mem::take(&mut outcome.settled);
-                report(&reporter, Report::Batch { id, skus, outcome });
+                report(&reporter, Report::Batch { id, waited: place.waited, skus, outcome });
+                drop(place);
                 settle(&context, settled).await;
             };
             span.around(work).await;

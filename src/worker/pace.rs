@@ -59,7 +59,13 @@ impl Pace {
     #[must_use]
     pub fn next_alarm(&self) -> Option<Instant> {
         let (_, newest) = self.in_work.last_key_value().filter(|_| self.in_work.len() < self.most)?;
-        Some(newest.since + self.usual * PATIENCE)
+        Some(newest.since + self.patience())
+    }
+
+    /// How long to wait for another batch.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.usual * PATIENCE
     }
 
     /// A batch starts.
@@ -74,10 +80,10 @@ impl Pace {
         }
     }
 
-    /// It is through with its SKUs.
-    pub fn end(&mut self, batch: BatchId, now: Instant) {
+    /// It is through with its SKUs, after having waited behind others.
+    pub fn end(&mut self, batch: BatchId, waited: Duration, now: Instant) {
         let Some(batch) = self.in_work.remove(&batch) else { return };
-        let took = now.saturating_duration_since(batch.since);
+        let took = now.saturating_duration_since(batch.since).saturating_sub(waited);
         self.usual = (self.usual * (WEIGHT - 1) + took) / WEIGHT;
     }
 
@@ -128,7 +134,7 @@ mod tests {
         let mut pace = Pace::new(2);
         for n in 0..100 {
             pace.start(BatchId(n), start);
-            pace.end(BatchId(n), start + 10 * MS);
+            pace.end(BatchId(n), 5 * MS, start + 15 * MS);
         }
         pace.start(BatchId(100), start);
         let alarm = pace.next_alarm().expect("an alarm");

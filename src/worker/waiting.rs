@@ -222,7 +222,7 @@ impl Waiting {
             lane.queue.remove(&job.arrival);
             lane.state = LaneState::Busy(taking.id);
             lane.kept_since.get_or_insert(now);
-            taking.behind.extend(lane.lender.take());
+            taking.behind.extend(lane.lender);
             if !taking.mine.contains_key(&line.sku) {
                 let request = Request { sku: line.sku.clone(), previous: lane.kept.take(), floor: lane.floor };
                 taking.mine.insert(line.sku.clone(), request);
@@ -252,26 +252,57 @@ impl Waiting {
     pub fn lend(&mut self, batch: BatchId, attempt: Attempt, skus: impl IntoIterator<Item = Sku>, now: Instant) {
         for sku in skus {
             let Some(lane) = self.lanes.get_mut(&sku) else { continue };
-            if lane.state != LaneState::Busy(batch) || lane.turn_is_over(now) {
-                continue;
+            if lane.state == LaneState::Busy(batch) && !lane.turn_is_over(now) {
+                (lane.state, lane.lender, lane.kept) = (LaneState::Free, Some(batch), Some(attempt));
+                self.wake(&sku);
             }
-            (lane.state, lane.lender, lane.kept) = (LaneState::Free, Some(batch), Some(attempt));
-            self.waits.extend(lane.was_had(now));
-            self.wake(&sku);
         }
     }
 
-    /// A batch is through with these SKUs: others may have them, but for those that its successor has. With each the lease
-    /// that still stands, if it does.
-    pub fn free(&mut self, batch: BatchId, skus: impl IntoIterator<Item = (Sku, Option<Attempt>)>, now: Instant) {
+    /// A batch is through with these SKUs: others may have them, but for those that its successor has, and those whose
+    /// lender has not ended. With each the lease that still stands, if it does; returned are those to be given back.
+    pub fn free(
+        &mut self,
+        batch: BatchId,
+        skus: impl IntoIterator<Item = (Sku, Option<Attempt>)>,
+        now: Instant,
+    ) -> Vec<(Sku, Attempt)> {
+        let (mut unused, mut slow) = (Vec::new(), HashSet::new());
         for (sku, kept) in skus {
-            let Some(lane) = self.lanes.get_mut(&sku).filter(|lane| lane.belongs_to(batch)) else { continue };
+            let Some(lane) = self.lanes.get_mut(&sku) else { continue };
+            if lane.state == LaneState::Busy(batch)
+                && let Some(lender) = lane.lender.take()
+            {
+                // It gave up waiting: everything is as before the loan.
+                lane.state = LaneState::Busy(lender);
+                slow.insert(lender);
+                unused.extend(kept.map(|attempt| (sku, attempt)));
+                continue;
+            }
             self.waits.extend(lane.was_had(now));
-            (lane.state, lane.lender, lane.kept) = (LaneState::Free, None, kept);
+            let is_ours = lane.belongs_to(batch);
+            lane.lender = lane.lender.filter(|lender| *lender != batch);
+            if !is_ours {
+                continue;
+            }
+            (lane.state, lane.kept) = (LaneState::Free, kept);
             if lane.turn_is_over(now) && kept.is_some() && !lane.queue.is_empty() {
                 self.pause(&sku, now + YIELD_FOR);
             } else {
                 self.wake(&sku);
+            }
+        }
+        slow.into_iter().for_each(|lender| self.withdraw(lender));
+        unused
+    }
+
+    /// What a batch has lent is its own again: it takes so long that nobody should wait for it. Rare, so that a look at all
+    /// lanes does no harm.
+    fn withdraw(&mut self, lender: BatchId) {
+        for lane in self.lanes.values_mut().filter(|lane| lane.is_lent_by(lender)) {
+            (lane.state, lane.lender, lane.kept) = (LaneState::Busy(lender), None, None);
+            if let Some(&first) = lane.queue.first() {
+                self.ready.remove(first);
             }
         }
     }
@@ -296,9 +327,13 @@ impl Waiting {
     /// successor has is the successor's to find out.
     pub fn contest(&mut self, batch: BatchId, contests: impl IntoIterator<Item = (Sku, Contest)>, now: Instant) {
         for (sku, cause) in contests {
-            let Some(lane) = self.lanes.get_mut(&sku).filter(|lane| lane.belongs_to(batch)) else { continue };
-            let pause = lane.contest(cause, now);
-            self.pause(&sku, now + pause);
+            let Some(lane) = self.lanes.get_mut(&sku) else { continue };
+            if lane.belongs_to(batch) {
+                let pause = lane.contest(cause, now);
+                self.pause(&sku, now + pause);
+            } else if lane.lender == Some(batch) {
+                lane.lender = None;
+            }
         }
     }
 
@@ -373,6 +408,12 @@ impl Waiting {
             }
         }
         for line in gone.iter().flat_map(|job| &job.order.lines) {
+            if let Some(lane) = self.lanes.get_mut(&line.sku)
+                && lane.queue.is_empty()
+                && lane.state == LaneState::Free
+            {
+                lane.contested = None;
+            }
             self.wake(&line.sku);
         }
     }

@@ -5,14 +5,16 @@ use std::time::Duration;
 use lastunit::checkpoint::{Held, Point};
 
 use super::scene::{Scene, arrives};
-use super::workers::{Worker, ended};
+use super::workers::Worker;
 use crate::on_each_backend;
 use crate::support::Backend;
 
 on_each_backend!(
     a_batch_leased_during_a_commit_whose_answer_is_lost_sees_what_that_took,
     a_commit_refused_after_its_leases_were_lent_is_decided_behind_its_successor,
-    a_worker_that_is_told_to_stop_finishes_both,
+    the_second_plans_only_when_the_first_has_ended,
+    a_successor_does_not_wait_for_long_and_lets_others_have_the_sku,
+    a_lease_goes_on_past_a_batch_that_needed_none,
 );
 
 /// A worker that may have two batches, of one order each, in work at a time.
@@ -64,10 +66,9 @@ async fn a_commit_refused_after_its_leases_were_lent_is_decided_behind_its_succe
     scene.ends([a, b], &["A-0", "A-1", "B-1"]).await;
 }
 
-async fn a_worker_that_is_told_to_stop_finishes_both(backend: Backend) {
+async fn the_second_plans_only_when_the_first_has_ended(backend: Backend) {
     let mut scene = scene(backend, 3).await;
     let (a, first, second) = two_batches(&mut scene, Point::BeforeCommit).await;
-    let stopping = a.stop();
     let mut at_commit = scene.hold("a", Point::BeforeCommit);
     second.release();
     let early = tokio::time::timeout(Duration::from_millis(300), at_commit.arrived()).await;
@@ -76,6 +77,39 @@ async fn a_worker_that_is_told_to_stop_finishes_both(backend: Backend) {
     arrives(&mut at_commit).await;
     assert!(scene.is_recorded("A-1").await);
     at_commit.release();
-    ended("a", stopping).await;
-    scene.ends([], &["A-0", "A-1", "A-2"]).await;
+    scene.ends([a], &["A-0", "A-1", "A-2"]).await;
+}
+
+/// The first hangs in its commit. The second gives its lease back, and both are decided in their sequence in the end.
+async fn a_successor_does_not_wait_for_long_and_lets_others_have_the_sku(backend: Backend) {
+    let mut scene = scene(backend, 3).await;
+    let (a, first, second) = two_batches(&mut scene, Point::BeforeCommit).await;
+    second.release();
+    let b = scene.worker("b").await;
+    scene.order("B-1", 1).await;
+    scene.decided("B-1").await;
+    first.release();
+    scene.ends([a, b], &["A-0", "A-1", "B-1"]).await;
+}
+
+/// An order that was decided before is settled without a lease; the one that the worker had kept must not stay behind.
+async fn a_lease_goes_on_past_a_batch_that_needed_none(backend: Backend) {
+    let mut scene = scene(backend, 5).await;
+    let a = scene.worker("a").await;
+    for id in ["A-0", "A-0"] {
+        scene.order(id, 1).await;
+        scene.all_decided().await;
+    }
+    // From here on the worker looks first.
+    let mut committed = scene.hold("a", Point::AfterCommit);
+    scene.order("A-1", 1).await;
+    arrives(&mut committed).await;
+    scene.order("A-0", 1).await;
+    committed.release();
+    scene.all_decided().await;
+    for id in ["A-0", "A-2"] {
+        scene.order(id, 1).await;
+        scene.all_decided().await;
+    }
+    scene.ends([a], &["A-0", "A-1", "A-2"]).await;
 }

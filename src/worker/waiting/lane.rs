@@ -22,7 +22,7 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_secs(2);
 pub(super) struct Lane {
     pub(super) queue: BTreeSet<u64>,
     pub(super) state: LaneState,
-    /// The batch that lent the lane, has not ended, and found no successor yet.
+    /// The batch that lent the lane, as long as it has not ended.
     pub(super) lender: Option<BatchId>,
     /// The lease that this worker has kept for its next batch.
     pub(super) kept: Option<Attempt>,
@@ -57,7 +57,12 @@ impl Lane {
 
     /// Whether this batch has the lane, or has lent it and not been succeeded.
     pub(super) fn belongs_to(&self, batch: BatchId) -> bool {
-        self.state == LaneState::Busy(batch) || self.lender == Some(batch)
+        self.state == LaneState::Busy(batch) || self.is_lent_by(batch)
+    }
+
+    /// Whether this batch has lent it and not been succeeded.
+    pub(super) fn is_lent_by(&self, batch: BatchId) -> bool {
+        self.state == LaneState::Free && self.lender == Some(batch)
     }
 
     /// Whether others should get their turn now.

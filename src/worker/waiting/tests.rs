@@ -220,6 +220,37 @@ fn a_lent_sku_that_the_lender_then_loses_pauses_unless_the_next_batch_has_it() {
 }
 
 #[test]
+fn a_batch_that_gave_up_waiting_leaves_its_lender_all_that_was_lent() {
+    let (mut waiting, _) = lent();
+    waiting.retain(|job| job.arrival % 2 == 0);
+    waiting.push(job(6, Instant::now(), &["Z"]));
+    let next = waiting.take_batch(Instant::now()).expect("a batch");
+    assert_eq!(arrivals(&next), [2, 4, 6]);
+    let kept = Attempt::new();
+    let unused = waiting.free(next.id, [(sku("X"), Some(kept)), (sku("Z"), Some(kept))], Instant::now());
+    assert_eq!(unused, [(sku("X"), kept)], "the lender has another lease");
+    assert!(waiting.put_back(next.jobs, Instant::now()).is_empty());
+    for arrival in [7, 8] {
+        waiting.push(job(arrival, Instant::now(), if arrival == 7 { &["X"] } else { &["Y"] }));
+    }
+    assert_eq!(take(&mut waiting), [6], "X and Y wait for the lender");
+    assert_eq!(waiting.free(FIRST, [(sku("X"), None), (sku("Y"), None)], Instant::now()), []);
+    assert_eq!(take(&mut waiting), [2, 4, 7, 8]);
+}
+
+#[test]
+fn a_lane_that_nobody_waits_in_any_more_is_forgotten_with_what_it_was_contested_for() {
+    let mut waiting = waiting(&[(1, &["X"])]);
+    let Batch { id, jobs, .. } = waiting.take_batch(Instant::now()).expect("a batch");
+    let now = Instant::now();
+    waiting.contest(id, [(sku("X"), Contest::Held(PATIENCE))], now);
+    assert!(waiting.put_back(jobs, now).is_empty());
+    waiting.tick(now + PATIENCE);
+    waiting.retain(|_| false);
+    assert!(waiting.lanes.is_empty());
+}
+
+#[test]
 fn a_sku_whose_turn_is_over_is_not_lent() {
     let start = Instant::now();
     let mut waiting = waiting(&[(1, &["X"])]);
@@ -259,8 +290,8 @@ proptest! {
             waiting.push(job(arrival, Instant::now(), &skus.iter().map(String::as_str).collect::<Vec<_>>()));
             plain.insert(arrival, skus.iter().cloned().collect::<Vec<_>>());
         }
-        // Whose they are; and who lent them, without a successor.
-        let (mut busy, mut lent) = (BTreeMap::new(), BTreeMap::new());
+        // Whose they are; who lent them, without a successor; and from whom a successor has them.
+        let (mut busy, mut lent, mut taken) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for (index, lends) in steps {
             let expected = oracle(&plain, &busy.keys().cloned().collect());
             let batch = waiting.take_batch(Instant::now());
@@ -268,7 +299,10 @@ proptest! {
             if let Some(batch) = batch {
                 let mut behind = HashSet::new();
                 for sku in expected.iter().flat_map(|arrival| plain.remove(arrival).expect("a waiting order")) {
-                    behind.extend(lent.remove(&sku));
+                    if let Some(lender) = lent.remove(&sku) {
+                        taken.insert(sku.clone(), lender);
+                    }
+                    behind.extend(taken.get(&sku).copied());
                     busy.insert(sku, batch.id);
                 }
                 prop_assert_eq!(batch.behind, behind);
@@ -276,11 +310,16 @@ proptest! {
             if !busy.is_empty() {
                 let (name, id) = busy.iter().nth(index.index(busy.len())).map(|(name, id)| (name.clone(), *id)).expect("one");
                 busy.remove(&name);
+                let lender = taken.remove(&name);
                 if lends {
                     waiting.lend(id, Attempt::new(), [sku(&name)], Instant::now());
                     lent.insert(name, id);
-                } else {
-                    waiting.free(id, [(sku(&name), None)], Instant::now());
+                    continue;
+                }
+                waiting.free(id, [(sku(&name), None)], Instant::now());
+                if let Some(lender) = lender {
+                    busy.insert(name, lender);
+                    busy.extend(lent.extract_if(.., |_, who| *who == lender));
                 }
             }
         }
