@@ -58,13 +58,14 @@ async fn refuse_to_lose(ledger: &Ledger) -> anyhow::Result<()> {
     if ledger.schema_status().await?.iter().any(|step| !step.applied) {
         return Ok(());
     }
+    ledger.verify_schema().await?;
     let totals = ledger.totals().await?;
-    let (decisions, units) = (totals.decisions(), totals.available);
-    if decisions > 0 || units > 0 {
+    let (decisions, in_stock) = (totals.decisions(), totals.in_stock);
+    if decisions > 0 || in_stock > 0 {
         bail!(
-            "the database holds {} and {}, which would be lost: repeat with --force if you mean it",
+            "the database holds {} and {} in stock, which would be lost: repeat with --force if you mean it",
             counted(decisions, "decision"),
-            counted(units, "unit")
+            counted(in_stock, "SKU")
         );
     }
     Ok(())

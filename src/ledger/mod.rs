@@ -303,7 +303,7 @@ impl Ledger {
         self.pool.run(change).await
     }
 
-    /// Counts decisions and units over the whole database.
+    /// Counts decisions, and SKUs in stock, over the whole database.
     ///
     /// # Errors
     /// See [`Error`].
