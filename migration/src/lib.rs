@@ -9,6 +9,11 @@ pub use sea_orm_migration::{MigrationStatus, MigratorTrait};
 
 mod m20261129_000001_ledger;
 
+/// The tables of lastunit, each with the columns that it was made with: what has its name and not these is somebody else's.
+pub fn tables() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    m20261129_000001_ledger::tables()
+}
+
 /// All steps, oldest first. Run them under a lock of the database: `lastunit migrate` does.
 #[derive(Debug)]
 pub struct Migrator;

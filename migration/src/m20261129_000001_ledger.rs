@@ -27,11 +27,25 @@ impl MigrationTrait for Migration {
 
     async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         for table in ["reservation_line", "reservation", "stock_adjustment", "stock"] {
-            manager.get_connection().execute_unprepared(&format!("DROP TABLE IF EXISTS {table}")).await?;
+            // Here, and not wherever PostgreSQL would look further for one of that name.
+            if manager.has_table(table).await? {
+                manager.get_connection().execute_unprepared(&format!("DROP TABLE {table}")).await?;
+            }
         }
         Ok(())
     }
 }
+
+/// See [`crate::tables`]. In the statements a line with a column is its name and its type.
+pub(crate) fn tables() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    let column = |line: &'static str| line.split_once(" {").map(|(name, _)| name.trim());
+    TABLES.into_iter().filter_map(move |statement| {
+        let (table, columns) = statement.strip_prefix(CREATE)?.split_once(" (")?;
+        Some((table, columns.lines().filter_map(column).collect()))
+    })
+}
+
+const CREATE: &str = "CREATE TABLE IF NOT EXISTS ";
 
 /// `{id}` compares byte for byte, trailing spaces, case and accents included. A line of an order and the order's row are
 /// written by one transaction; a foreign key would only look it up once more.

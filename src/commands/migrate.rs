@@ -37,20 +37,24 @@ enum Action {
 /// Migrates. Several processes may do so at once.
 ///
 /// # Errors
-/// What the database answered; a refusal to drop decisions.
+/// What the database answered; a table of our name that is somebody else's; a refusal to drop decisions.
 pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
     let ledger = services::database(&settings).await?;
-    match args.action {
+    let steps = match args.action {
         Action::Up => ledger.migrate(Direction::Up).await?,
         Action::Down => {
             if !args.force {
                 refuse_to_lose(&ledger).await?;
             }
-            ledger.migrate(Direction::Down).await?;
+            ledger.migrate(Direction::Down).await?
         }
-        Action::Status => {}
+        Action::Status => ledger.schema_status().await?,
+    };
+    print(&steps, args.action, args.json)?;
+    if args.action == Action::Up {
+        // With other connections than those that migrated: what is not there for them is there for nobody.
+        ledger.verify_schema().await?;
     }
-    print(&ledger, args.json).await?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -58,25 +62,32 @@ async fn refuse_to_lose(ledger: &Ledger) -> anyhow::Result<()> {
     if ledger.schema_status().await?.iter().any(|step| !step.applied) {
         return Ok(());
     }
+    ledger.verify_schema().await?;
     let totals = ledger.totals().await?;
-    let (decisions, units) = (totals.decisions(), totals.available);
-    if decisions > 0 || units > 0 {
+    let (decisions, in_stock) = (totals.decisions(), totals.in_stock);
+    if decisions > 0 || in_stock > 0 {
         bail!(
-            "the database holds {} and {}, which would be lost: repeat with --force if you mean it",
+            "the database holds {} and {} in stock, which would be lost: repeat with --force if you mean it",
             counted(decisions, "decision"),
-            counted(units, "unit")
+            counted(in_stock, "SKU")
         );
     }
     Ok(())
 }
 
-async fn print(ledger: &Ledger, json: bool) -> anyhow::Result<()> {
-    let steps = ledger.schema_status().await?;
+fn print(steps: &[Step], action: Action, json: bool) -> anyhow::Result<()> {
     if json {
-        let step = |step: &Step| serde_json::json!({"step": step.name, "applied": step.applied});
+        let step =
+            |step: &Step| serde_json::json!({"step": step.name, "applied": step.applied, "changed": step.changed});
         return print_json_lines(steps.iter().map(step));
     }
     steps.iter().try_for_each(|step| {
-        output::print(format!("{}  {}", if step.applied { "applied" } else { "missing" }, step.name))
+        let state = match (step.applied, step.changed) {
+            (true, false) if action == Action::Up => "already applied",
+            (true, _) => "applied",
+            (false, true) => "undone",
+            (false, false) => "missing",
+        };
+        output::print(format!("{state}  {}", step.name))
     })
 }

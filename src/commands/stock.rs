@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Subcommand;
 use comfy_table::{CellAlignment, Table, presets};
+use tracing::warn;
 
 use super::output::{counted, print, print_json_lines, shown};
 use super::services;
@@ -113,6 +114,9 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
         }
         Action::Import { file, common } => {
             let changes = csv_file::read(&file)?;
+            if changes.is_empty() {
+                warn!("{}: no rows after the columns' names", file.display());
+            }
             let changed = change(&settings, changes, &format!("import {}", file.display()), &common).await?;
             summarise(&changed, common.json)?;
         }
@@ -163,8 +167,10 @@ async fn show(ledger: &Ledger, skus: &[Sku], json: bool) -> anyhow::Result<ExitC
     let rows = ledger.stock((!skus.is_empty()).then_some(skus)).await?;
     if json {
         print_json_lines(rows.iter().map(json_row))?;
-    } else {
+    } else if !rows.is_empty() {
         print(table(&rows))?;
+    } else if skus.is_empty() {
+        print(counted(0_usize, "SKU"))?;
     }
     let missing: Vec<_> = skus.iter().filter(|sku| !rows.contains_key(*sku)).collect();
     for sku in &missing {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
 /// A service's URL. Printing it, for people or for debugging, never shows the password.
@@ -39,6 +40,17 @@ impl Address {
             Ok(_) => Some("// is missing after the scheme".to_owned()),
             Err(fault) => Some(fault.to_string()),
         }
+    }
+
+    /// Whether it is SQLite's, and names no file: such a database is gone with its connection.
+    pub(super) fn is_in_memory(&self) -> bool {
+        let place = self.0.split_once(':').filter(|_| self.scheme() == "sqlite").map(|(_, place)| place);
+        place.is_some_and(|place| {
+            let (name, options) = place.split_once('?').unwrap_or((place, ""));
+            let name = percent_decode_str(name.trim_start_matches("//")).decode_utf8_lossy();
+            let mut options = url::form_urlencoded::parse(options.as_bytes());
+            ["", ":memory:"].contains(&&*name) || options.any(|option| option == ("mode".into(), "memory".into()))
+        })
     }
 
     /// Whether the host is this one: a loopback address, `localhost`, or none at all.

@@ -153,6 +153,26 @@ fn an_embedded_database_is_for_one_host() {
 }
 
 #[test]
+fn an_embedded_database_is_a_file() {
+    for url in [
+        "sqlite::memory:",
+        "sqlite://:memory:",
+        "sqlite://%3Amemory%3A",
+        "sqlite://shop.db?mode=memory",
+        "sqlite:shop.db?cache=shared&mode=memory",
+        "SQLITE::memory:",
+        "sqlite:",
+        "sqlite://?mode=rwc",
+    ] {
+        let problems = problem(&[("LASTUNIT__DATABASE__URL", url)]);
+        assert!(problems.contains("Name a file, such as sqlite://lastunit.db?mode=rwc"), "{url}: {problems}");
+    }
+    for url in ["sqlite://memory?mode=rwc", "sqlite:shop.db", "sqlite:///var/lib/shop.db", "postgres://u@h/memory"] {
+        assert!(load(&[("LASTUNIT__DATABASE__URL", url)]).is_ok(), "{url}");
+    }
+}
+
+#[test]
 fn printing_an_address_never_shows_a_password() {
     for (url, shown) in [
         ("amqp://guest:s3cret@host:5672/%2f", "amqp://guest:***@host:5672/%2f"),

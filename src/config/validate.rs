@@ -59,6 +59,12 @@ impl Settings {
             format!("database.url is {}: its scheme must be sqlite, postgres or mysql", self.database.url),
         );
         check(
+            !self.database.url.is_in_memory(),
+            "database.url names no file: a database in memory is gone with its connection. Name a file, such as \
+             sqlite://lastunit.db?mode=rwc"
+                .into(),
+        );
+        check(
             ["redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"]
                 .contains(&self.redis.url.scheme().as_str()),
             format!(

@@ -30,6 +30,8 @@ pub(super) enum Fault {
     Schema(String),
     /// The schema has a step that this program does not know.
     Newer(String),
+    /// The tables are not ours, or not all there: what is wrong with the database, and what to do.
+    Unfit(String),
     /// It would fail again.
     Failed(String),
 }
@@ -46,6 +48,7 @@ impl Fault {
             | Self::Denied(_)
             | Self::Schema(_)
             | Self::Newer(_)
+            | Self::Unfit(_)
             | Self::Failed(_) => self,
         }
     }
@@ -64,6 +67,7 @@ impl Fault {
             Self::Schema(text) => Error::Schema(format!(
                 "the database {place} does not have this program's schema ({text}): run `lastunit migrate`"
             )),
+            Self::Unfit(text) => Error::Schema(format!("the database {place} {text}")),
             Self::Duplicate(text) | Self::Failed(text) => Error::Failed(text),
         }
     }
@@ -190,6 +194,7 @@ impl Kind {
 
     /// `code` is SQLite's extended result code: the low byte is the kind, the rest a detail.
     fn of_sqlite(code: i32, text: &str) -> Self {
+        const NOT_THERE: [&str; 3] = ["no such table", "no such column", "no column named"];
         const PRIMARY_KEY: i32 = 1555;
         const UNIQUE: i32 = 2067;
         match (code, code & 0xff) {
@@ -200,8 +205,8 @@ impl Kind {
             (_, 3 | 7 | 8 | 9 | 10 | 13 | 14 | 15) => Self::Unavailable,
             // NOTADB
             (_, 26) => Self::Denied,
-            // SQLite has no code of its own for this one.
-            (_, 1) if text.starts_with("no such table") || text.contains("no column named") => Self::Schema,
+            // SQLite has no code of its own for these.
+            (_, 1) if NOT_THERE.iter().any(|words| text.contains(words)) => Self::Schema,
             _deterministic => Self::Failed,
         }
     }
@@ -241,6 +246,15 @@ mod tests {
         assert!(["57P01", "57P02", "57P05"].into_iter().all(|state| Kind::of_postgres(state) == Kind::Lost));
         assert_eq!(Kind::of_mysql(1927), Kind::Lost);
         assert!(matches!(Fault::Lost(String::new()).before_any_write(), Fault::Busy(_)));
+    }
+
+    #[test]
+    fn a_table_or_a_column_that_is_not_there_is_a_matter_of_the_schema() {
+        assert!(["42P01", "42703"].into_iter().all(|state| Kind::of_postgres(state) == Kind::Schema));
+        assert!([1146, 1054].into_iter().all(|number| Kind::of_mysql(number) == Kind::Schema));
+        for text in ["no such table: stock", "no such column: s.fence_token", "table stock has no column named sku"] {
+            assert_eq!(Kind::of_sqlite(1, text), Kind::Schema, "{text}");
+        }
     }
 
     #[test]

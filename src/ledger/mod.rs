@@ -29,6 +29,7 @@ mod schema;
 mod sql;
 mod statement;
 mod stock;
+mod tables;
 mod totals;
 mod url;
 
@@ -176,12 +177,12 @@ impl Ledger {
         Ok(Self { pool, settings: Arc::new(settings.clone()) })
     }
 
-    /// Verifies that the schema is the one this program knows.
+    /// Verifies that the schema is the one this program knows, and that the tables are its own.
     ///
     /// # Errors
     /// [`Error::Schema`] with what to do; [`Error::Unavailable`].
     pub async fn verify_schema(&self) -> Result<(), Error> {
-        schema::verify(self.pool.place(), self.schema_status().await)
+        self.pool.run(|pool| async move { schema::verify(&pool).await }).await
     }
 
     /// The steps of the schema, oldest first, and which of them the database has. Reads only.
@@ -189,14 +190,14 @@ impl Ledger {
     /// # Errors
     /// [`Error::Schema`] when the database has steps that this program does not know; [`Error::Unavailable`].
     pub async fn schema_status(&self) -> Result<Vec<Step>, Error> {
-        self.pool.run(|pool| async move { schema::status(&pool).await }).await
+        self.pool.run(|pool| async move { schema::status(pool.db()).await }).await
     }
 
-    /// Changes the schema, however long that takes. Several processes may do so at once.
+    /// Changes the schema, however long that takes, and returns its steps as they are now. Several processes may do so at once.
     ///
     /// # Errors
-    /// See [`Error`].
-    pub async fn migrate(&self, direction: Direction) -> Result<(), Error> {
+    /// See [`Error`]; [`Error::Schema`] when a table of our name is somebody else's: then nothing was changed.
+    pub async fn migrate(&self, direction: Direction) -> Result<Vec<Step>, Error> {
         let patient = pool::Pool::open(&self.settings, pool::Patience::Endless).await?;
         patient.run(move |pool| async move { schema::migrate(&pool, direction).await }).await
     }
@@ -303,7 +304,7 @@ impl Ledger {
         self.pool.run(change).await
     }
 
-    /// Counts decisions and units over the whole database.
+    /// Counts decisions, and SKUs in stock, over the whole database.
     ///
     /// # Errors
     /// See [`Error`].

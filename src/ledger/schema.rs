@@ -1,12 +1,12 @@
 //! The schema: verified by the worker, changed by `lastunit migrate` under a lock of the database.
 
 use migration::{MigrationStatus, Migrator, MigratorTrait};
-use sea_orm::{ConnectionTrait, DbErr, Statement};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, Statement};
 
-use super::Error;
 use super::dialect::Dialect;
 use super::fault::Fault;
 use super::pool::{Pool, Transaction};
+use super::tables::{For, Found};
 
 /// A step of the schema.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -15,6 +15,8 @@ pub struct Step {
     pub name: String,
     /// Whether the database has it.
     pub applied: bool,
+    /// Whether it was applied, or undone, just now.
+    pub changed: bool,
 }
 
 /// Which way to go.
@@ -32,11 +34,12 @@ const LOCK_WAIT_S: u32 = 600;
 const POSTGRES_LOCK: i64 = 0x6c61_7374_756e_6974;
 
 /// The steps, oldest first; reads only.
-pub(super) async fn status(pool: &Pool) -> Result<Vec<Step>, Fault> {
-    let steps = Migrator::get_migration_with_status_read_only(pool.db()).await.map_err(newer)?;
+pub(super) async fn status(db: &impl ConnectionTrait) -> Result<Vec<Step>, Fault> {
+    let steps = Migrator::get_migration_with_status_read_only(db).await.map_err(newer)?;
     let step = |step: &migration::Step| Step {
         name: step.name().to_owned(),
         applied: step.status() == MigrationStatus::Applied,
+        changed: false,
     };
     Ok(steps.iter().map(step).collect())
 }
@@ -49,34 +52,50 @@ fn newer(error: DbErr) -> Fault {
     }
 }
 
-/// Refuses a schema that is not this program's.
-pub(super) fn verify(place: &str, status: Result<Vec<Step>, Error>) -> Result<(), Error> {
-    match status?.iter().find(|step| !step.applied) {
-        None => Ok(()),
-        Some(step) => Err(Error::Schema(format!(
-            "the database {place} does not have this program's schema ({} is missing): run `lastunit migrate`",
-            step.name
-        ))),
+/// Refuses a schema that is not this program's; reads only.
+pub(super) async fn verify(pool: &Pool) -> Result<(), Fault> {
+    let steps = status(pool.db()).await?;
+    let found = Found::read(pool.db(), pool.dialect()).await.map_err(Fault::before_any_write)?;
+    found.refuse_others()?;
+    match steps.iter().find(|step| !step.applied) {
+        None => found.refuse_lost(For::Worker),
+        Some(step) => Err(Fault::Schema(format!("{} is missing", step.name))),
     }
 }
 
-/// Migrates. Of several processes that do so at once, one works and the others find it done.
-pub(super) async fn migrate(pool: &Pool, direction: Direction) -> Result<(), Fault> {
+/// Migrates, and says what it did. Of several processes that do so at once, one works and the others find it done.
+pub(super) async fn migrate(pool: &Pool, direction: Direction) -> Result<Vec<Step>, Fault> {
     let transaction = pool.begin().await?;
     lock(pool.dialect(), &transaction).await?;
-    let migrated = match direction {
-        Direction::Up => Migrator::up(transaction.inner(), None).await,
-        Direction::Down => Migrator::down(transaction.inner(), Some(1)).await,
-    };
+    let migrated = move_along(pool.dialect(), transaction.inner(), direction).await;
     // MySQL's lock belongs to the connection, which goes back to the pool.
     unlock(pool.dialect(), &transaction).await?;
     match migrated {
-        Ok(()) => transaction.commit().await,
-        Err(error) => {
+        Ok(steps) => transaction.commit().await.map(|()| steps),
+        Err(fault) => {
             transaction.rollback().await?;
-            Err(newer(error))
+            Err(fault)
         }
     }
+}
+
+/// Nothing is touched before all tables of our names have proved to be ours: MySQL could not take it back.
+async fn move_along(dialect: Dialect, db: &DatabaseTransaction, direction: Direction) -> Result<Vec<Step>, Fault> {
+    let before = status(db).await?;
+    let found = Found::read(db, dialect).await?;
+    found.refuse_others()?;
+    match direction {
+        Direction::Up => {
+            if before.iter().all(|step| step.applied) {
+                found.refuse_lost(For::Migration)?;
+            }
+            Migrator::up(db, None).await
+        }
+        Direction::Down => Migrator::down(db, Some(1)).await,
+    }
+    .map_err(newer)?;
+    let after = status(db).await?.into_iter().zip(before);
+    Ok(after.map(|(after, before)| Step { changed: after.applied != before.applied, ..after }).collect())
 }
 
 /// SQLite's write transaction is its own lock.

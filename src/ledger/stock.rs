@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use super::commit::expect;
 use super::fault::Fault;
 use super::pool::{Pool, Transaction};
-use super::read::{keys, stock_row};
+use super::read::{keys, stock, stock_row};
 use super::sql::DELTAS;
 use super::statement::{Bound, Cell};
 use crate::order::Sku;
@@ -56,14 +56,23 @@ impl Changed {
 
 /// A change that cannot be made; none of the others was made either.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{sku:?}: {available} available, {change}: stock must stay from 0 to {max}", max = i64::MAX)]
+#[error("{sku:?}: {}", self.why())]
 pub struct Impossible {
     /// What.
     pub sku: Sku,
-    /// Units that are available.
-    pub available: i64,
+    /// Units that are available; `None`: there is no such SKU.
+    pub available: Option<i64>,
     /// What was asked for.
     pub change: Change,
+}
+
+impl Impossible {
+    fn why(&self) -> String {
+        match self.available {
+            Some(units) => format!("{units} available, {}: stock must stay from 0 to {}", self.change, i64::MAX),
+            None => "no such SKU".to_owned(),
+        }
+    }
 }
 
 /// All changes, each SKU once, in SKU order.
@@ -86,7 +95,7 @@ pub(super) async fn change(
             let available = before.get(sku).copied().ok_or_else(|| Fault::Failed(format!("{sku}: its row is gone")))?;
             match delta(available, *change) {
                 Some(delta) => changed.push(Changed { sku: sku.clone(), before: available, delta }),
-                None => impossible.push(Impossible { sku: sku.clone(), available, change: *change }),
+                None => impossible.push(Impossible { sku: sku.clone(), available: Some(available), change: *change }),
             }
         }
         write(pool, &transaction, &changed, reason, at).await?;
@@ -94,10 +103,20 @@ pub(super) async fn change(
     }
     if !impossible.is_empty() {
         transaction.rollback().await?;
-        return Ok(Err(impossible));
+        return tell_unknown(pool, impossible).await.map(Err);
     }
     transaction.commit().await?;
     Ok(Ok(done))
+}
+
+/// The rows that were made to be locked are gone again: a SKU without one does not exist.
+async fn tell_unknown(pool: &Pool, mut impossible: Vec<Impossible>) -> Result<Vec<Impossible>, Fault> {
+    let skus: Vec<Sku> = impossible.iter().map(|one| one.sku.clone()).collect();
+    let known: HashMap<_, _> = stock(pool, &skus).await?.into_iter().collect();
+    for one in impossible.iter_mut().filter(|one| !known.contains_key(&one.sku)) {
+        one.available = None;
+    }
+    Ok(impossible)
 }
 
 /// `None`: the result is below zero, or no number.

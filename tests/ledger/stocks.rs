@@ -11,6 +11,7 @@ use crate::support::{Db, batch, id, on_all_servers, reserved, token};
 on_all_servers![
     setting_stock_is_a_delta_from_what_is_there,
     a_change_below_zero_changes_nothing,
+    stock_of_many_skus_is_counted_however_much_it_is,
     concurrent_changes_and_orders_add_up,
 ];
 
@@ -35,8 +36,15 @@ async fn a_change_below_zero_changes_nothing(db: Db) {
     let changes = BTreeMap::from([(id("W"), Change::Set(1)), (id("X"), Change::Add(-6)), (id("Z"), Change::Add(-1))]);
     let impossible = db.ledger.change_stock(changes, "test").await.expect("change").expect_err("impossible");
     let named: Vec<_> = impossible.iter().map(|one| (one.sku.as_str(), one.available)).collect();
-    assert_eq!(named, [("X", 5), ("Z", 0)]);
+    assert_eq!(named, [("X", Some(5)), ("Z", None)], "Z is not there at all");
+    assert_eq!(impossible[1].to_string(), "\"Z\": no such SKU");
     assert_eq!(db.ledger.stock(None).await.expect("stock").len(), 1);
+    db.assert_audit_is_clean().await;
+}
+
+async fn stock_of_many_skus_is_counted_however_much_it_is(db: Db) {
+    db.shelve(&[("X", i64::MAX), ("Y", i64::MAX), ("Z", 0)]).await;
+    assert_eq!(db.ledger.totals().await.expect("totals").in_stock, 2);
     db.assert_audit_is_clean().await;
 }
 

@@ -9,7 +9,7 @@ use lastunit::fence::{Epoch, FenceToken};
 use lastunit::ledger::{Batch, Change, Direction, Ledger, NewDecision, NewLine};
 use lastunit::order::{ContentHash, OrderId, Sku};
 use lastunit::plan::{Reason, StockRow};
-use sea_orm::{ConnectionTrait, Database, DatabaseConnection};
+use sea_orm::{ConnectionTrait, Database, DatabaseConnection, Statement};
 use uuid::Uuid;
 
 /// A database server.
@@ -167,6 +167,13 @@ impl Db {
     /// Writes behind the ledger's back.
     pub async fn plant(&self, sql: &str) {
         self.raw.execute_unprepared(sql).await.expect("plant");
+    }
+
+    /// Whether there is a table, and, with a condition, such a row in it.
+    pub async fn has(&self, table: &str) -> bool {
+        let select = Statement::from_string(self.raw.get_database_backend(), format!("SELECT 1 FROM {table}"));
+        let found = self.raw.query_all_raw(select).await;
+        found.is_ok_and(|rows| !table.contains(' ') || !rows.is_empty())
     }
 
     /// Every test ends with this.

@@ -60,6 +60,22 @@ async fn a_shelf_is_filled_from_standard_input_or_not_at_all() {
 }
 
 #[tokio::test]
+async fn what_is_not_there_is_said_and_nothing_else() {
+    let sandbox = empty_shelves().await;
+    assert_eq!(sandbox.run(&["stock", "show"]).await.expect_code(0).stdout, "0 SKUs\n");
+    for arguments in [&["stock", "show", "NOPE"][..], &["stock", "add", "NOPE", "-5"]] {
+        let finished = sandbox.run(arguments).await.expect_code(1);
+        assert!(finished.stdout.is_empty(), "{}", finished.stdout);
+        assert!(finished.stderr.contains("no such SKU"), "{}", finished.stderr);
+        assert!(!finished.stderr.contains("available"), "{}", finished.stderr);
+    }
+    assert_eq!(sandbox.run(&["stock", "show", "--json"]).await.expect_code(0).stdout, "", "none was made");
+    let finished = feed(&sandbox, &["stock", "import", "-"], "sku,available\n").await.expect_code(0);
+    assert_eq!(finished.stdout, "0 SKUs, 0 units available\n");
+    assert!(finished.stderr.contains("WARN") && finished.stderr.contains("no rows"), "{}", finished.stderr);
+}
+
+#[tokio::test]
 async fn programs_read_a_line_per_sku_and_people_see_their_spaces() {
     let sandbox = empty_shelves().await;
     sandbox.stock("A", 1).await;

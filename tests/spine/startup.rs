@@ -159,14 +159,78 @@ async fn a_database_without_the_schema_is_refused_with_what_to_do(backend: Backe
     expect_clear(sandbox.run(&["worker"]).await, CONFIG, "lastunit migrate");
 }
 
-on_each_backend!(the_schema_goes_up_down_and_up_again);
+#[tokio::test]
+async fn a_database_in_memory_is_refused() {
+    let mut sandbox = Sandbox::empty(Backend::Sqlite).await;
+    for url in ["sqlite::memory:", "sqlite://shop.db?mode=memory"] {
+        sandbox.set("database.url", url);
+        for command in [&["migrate", "up"][..], &["worker"]] {
+            expect_clear(sandbox.run(command).await, CONFIG, "Name a file, such as sqlite://lastunit.db?mode=rwc");
+        }
+    }
+}
+
+on_each_backend!(a_table_of_somebody_else_is_refused_by_name, a_worker_does_not_wait_for_a_table_of_somebody_else);
+
+async fn a_table_of_somebody_else_is_refused_by_name(backend: Backend) {
+    let sandbox = Sandbox::empty(backend).await;
+    let sql = sandbox.sql().await;
+    sql.run("create table stock (id integer)").await;
+    sql.run("insert into stock values (7)").await;
+    for command in [&["migrate", "up"][..], &["migrate", "down", "--force"], &["audit"], &["worker"]] {
+        expect_clear(sandbox.run(command).await, CONFIG, "already has a table stock that is not lastunit's");
+    }
+    let status = sandbox.run(&["migrate", "status"]).await.expect_code(0).stdout;
+    assert!(status.starts_with("missing  m2026"), "{status}");
+    assert_eq!(sql.number("max(id)", "stock").await, 7);
+}
+
+/// Whoever replaced it has lost lastunit's own; nothing may be lost on top of that.
+async fn a_worker_does_not_wait_for_a_table_of_somebody_else(backend: Backend) {
+    let sandbox = Sandbox::empty(backend).await;
+    sandbox.run(&["migrate", "up"]).await.expect_code(0);
+    let sql = sandbox.sql().await;
+    sql.run("drop table reservation").await;
+    expect_clear(sandbox.run(&["worker"]).await, CONFIG, "has lost its table reservation");
+    sql.run("create table reservation (order_id integer)").await;
+    let lacks = "reservation that is not lastunit's (it has no column outcome)";
+    for command in [&["worker"][..], &["migrate", "down"], &["migrate", "down", "--force"]] {
+        expect_clear(sandbox.run(command).await, CONFIG, lacks);
+    }
+    assert_eq!(sql.number("count(*)", "reservation").await, 0);
+}
+
+on_each_backend!(the_schema_goes_up_down_and_up_again, stock_and_decisions_are_not_dropped_by_accident);
 
 async fn the_schema_goes_up_down_and_up_again(backend: Backend) {
     let sandbox = Sandbox::empty(backend).await;
-    for arguments in [["migrate", "up"], ["migrate", "down"], ["migrate", "up"], ["migrate", "status"]] {
-        sandbox.run(&arguments).await.expect_code(0);
+    for (arguments, said) in [
+        (["migrate", "status"], "missing  m2026"),
+        (["migrate", "up"], "applied  m2026"),
+        (["migrate", "up"], "already applied  m2026"),
+        (["migrate", "down"], "undone  m2026"),
+        (["migrate", "down"], "missing  m2026"),
+        (["migrate", "up"], "applied  m2026"),
+        (["migrate", "status"], "applied  m2026"),
+    ] {
+        let stdout = sandbox.run(&arguments).await.expect_code(0).stdout;
+        assert!(stdout.starts_with(said), "{arguments:?}: {stdout}");
     }
+    let json = sandbox.run(&["migrate", "up", "--json"]).await.expect_code(0).stdout;
+    assert!(json.contains("\"applied\":true,\"changed\":false"), "{json}");
     assert_eq!(sandbox.sql().await.number("count(*)", "stock").await, 0);
+}
+
+/// Together they are more than a number of the database can hold.
+async fn stock_and_decisions_are_not_dropped_by_accident(backend: Backend) {
+    let sandbox = Sandbox::empty(backend).await;
+    sandbox.run(&["migrate", "up"]).await.expect_code(0);
+    for sku in ["A", "B"] {
+        sandbox.run(&["stock", "set", sku, "9223372036854775807"]).await.expect_code(0);
+    }
+    let held = "the database holds 0 decisions and 2 SKUs in stock, which would be lost: repeat with --force";
+    expect_clear(sandbox.run(&["migrate", "down"]).await, 1, held);
+    sandbox.run(&["migrate", "down", "--force"]).await.expect_code(0);
 }
 
 #[tokio::test]
