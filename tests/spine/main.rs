@@ -8,6 +8,7 @@ mod drain;
 mod duplicates;
 mod flush;
 mod foreign;
+mod locked;
 mod malformed;
 mod rush;
 mod shelves;
