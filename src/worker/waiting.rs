@@ -12,19 +12,20 @@
 //! Each step costs time in the number of lines it touches, never in the number of orders that wait.
 
 mod lane;
+mod lending;
 mod ready;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lane::{Lane, LaneState, YIELD_FOR};
+use lane::{Lane, LaneState};
 use ready::Ready;
 
 use super::pace::Crowd;
 use crate::broker::Delivery;
 use crate::fence::FenceToken;
-use crate::lease::{Attempt, Request};
+use crate::lease::Request;
 use crate::order::{Order, Sku};
 
 /// One in this many of the orders that a batch may hold is worth one: its round trips and its fsync hardly count beside
@@ -222,7 +223,7 @@ impl Waiting {
             lane.queue.remove(&job.arrival);
             lane.state = LaneState::Busy(taking.id);
             lane.kept_since.get_or_insert(now);
-            taking.behind.extend(lane.lender);
+            taking.behind.extend(lane.lender.map(|lender| lender.batch));
             if !taking.mine.contains_key(&line.sku) {
                 let request = Request { sku: line.sku.clone(), previous: lane.kept.take(), floor: lane.floor };
                 taking.mine.insert(line.sku.clone(), request);
@@ -247,82 +248,6 @@ impl Waiting {
         })
     }
 
-    /// A batch is about to commit under the leases of this attempt: the next one may take leases for these SKUs in
-    /// succession to it. Not for those whose turn is over.
-    pub fn lend(&mut self, batch: BatchId, attempt: Attempt, skus: impl IntoIterator<Item = Sku>, now: Instant) {
-        for sku in skus {
-            let Some(lane) = self.lanes.get_mut(&sku) else { continue };
-            if lane.state == LaneState::Busy(batch) && !lane.turn_is_over(now) {
-                (lane.state, lane.lender, lane.kept) = (LaneState::Free, Some(batch), Some(attempt));
-                self.wake(&sku);
-            }
-        }
-    }
-
-    /// A batch is through with these SKUs: others may have them, but for those that its successor has, and those whose
-    /// lender has not ended. With each the lease that still stands, if it does; returned are those to be given back.
-    pub fn free(
-        &mut self,
-        batch: BatchId,
-        skus: impl IntoIterator<Item = (Sku, Option<Attempt>)>,
-        now: Instant,
-    ) -> Vec<(Sku, Attempt)> {
-        let (mut unused, mut slow) = (Vec::new(), HashSet::new());
-        for (sku, kept) in skus {
-            let Some(lane) = self.lanes.get_mut(&sku) else { continue };
-            if lane.state == LaneState::Busy(batch)
-                && let Some(lender) = lane.lender.take()
-            {
-                // It gave up waiting: everything is as before the loan.
-                lane.state = LaneState::Busy(lender);
-                slow.insert(lender);
-                unused.extend(kept.map(|attempt| (sku, attempt)));
-                continue;
-            }
-            self.waits.extend(lane.was_had(now));
-            let is_ours = lane.belongs_to(batch);
-            lane.lender = lane.lender.filter(|lender| *lender != batch);
-            if !is_ours {
-                continue;
-            }
-            (lane.state, lane.kept) = (LaneState::Free, kept);
-            if lane.turn_is_over(now) && kept.is_some() && !lane.queue.is_empty() {
-                self.pause(&sku, now + YIELD_FOR);
-            } else {
-                self.wake(&sku);
-            }
-        }
-        slow.into_iter().for_each(|lender| self.withdraw(lender));
-        unused
-    }
-
-    /// What a batch has lent is its own again: it takes so long that nobody should wait for it. Rare, so that a look at all
-    /// lanes does no harm.
-    fn withdraw(&mut self, lender: BatchId) {
-        for lane in self.lanes.values_mut().filter(|lane| lane.is_lent_by(lender)) {
-            (lane.state, lane.lender, lane.kept) = (LaneState::Busy(lender), None, None);
-            if let Some(&first) = lane.queue.first() {
-                self.ready.remove(first);
-            }
-        }
-    }
-
-    /// The leases among these SKUs that no batch has gone on with: they must be given back now.
-    pub fn unkeep<'a>(&mut self, skus: impl IntoIterator<Item = &'a Sku>) -> Vec<(Sku, Attempt)> {
-        let mut unused = Vec::new();
-        for sku in skus {
-            let Some(lane) = self.lanes.get_mut(sku) else { continue };
-            if !matches!(lane.state, LaneState::Busy(_)) {
-                lane.kept_since = None;
-            }
-            unused.extend(lane.kept.take().map(|attempt| (sku.clone(), attempt)));
-            if lane.is_idle() {
-                self.lanes.remove(sku);
-            }
-        }
-        unused
-    }
-
     /// A batch could not have these SKUs: they pause, with back-off, never longer than a foreign lease can last. What its
     /// successor has is the successor's to find out.
     pub fn contest(&mut self, batch: BatchId, contests: impl IntoIterator<Item = (Sku, Contest)>, now: Instant) {
@@ -331,7 +256,7 @@ impl Waiting {
             if lane.belongs_to(batch) {
                 let pause = lane.contest(cause, now);
                 self.pause(&sku, now + pause);
-            } else if lane.lender == Some(batch) {
+            } else if lane.has_lender(batch) {
                 lane.lender = None;
             }
         }

@@ -22,8 +22,8 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_secs(2);
 pub(super) struct Lane {
     pub(super) queue: BTreeSet<u64>,
     pub(super) state: LaneState,
-    /// The batch that lent the lane, as long as it has not ended.
-    pub(super) lender: Option<BatchId>,
+    /// Who lent the lane, as long as that batch has not ended.
+    pub(super) lender: Option<Lender>,
     /// The lease that this worker has kept for its next batch.
     pub(super) kept: Option<Attempt>,
     /// Since when it has gone on with this SKU without giving the lease back.
@@ -31,6 +31,14 @@ pub(super) struct Lane {
     /// The fence as last seen.
     pub(super) floor: FenceToken,
     pub(super) contested: Option<Contested>,
+}
+
+/// A batch that lets the next one go on with a SKU.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Lender {
+    pub(super) batch: BatchId,
+    /// Its lease.
+    pub(super) attempt: Attempt,
 }
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -60,9 +68,14 @@ impl Lane {
         self.state == LaneState::Busy(batch) || self.is_lent_by(batch)
     }
 
+    /// Whether this batch has lent it.
+    pub(super) fn has_lender(&self, batch: BatchId) -> bool {
+        self.lender.is_some_and(|lender| lender.batch == batch)
+    }
+
     /// Whether this batch has lent it and not been succeeded.
     pub(super) fn is_lent_by(&self, batch: BatchId) -> bool {
-        self.state == LaneState::Free && self.lender == Some(batch)
+        self.state == LaneState::Free && self.has_lender(batch)
     }
 
     /// Whether others should get their turn now.

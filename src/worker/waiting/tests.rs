@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::lane::KEEP_FOR;
+use super::lane::{KEEP_FOR, YIELD_FOR};
 use super::*;
 use crate::broker::Tag;
+use crate::lease::Attempt;
 use crate::order::{Limits, parse};
 
 const LIMITS: BatchLimits = BatchLimits { max_orders: 4, max_lines: 6 };
@@ -236,6 +237,14 @@ fn a_batch_that_gave_up_waiting_leaves_its_lender_all_that_was_lent() {
     assert_eq!(take(&mut waiting), [6], "X and Y wait for the lender");
     assert_eq!(waiting.free(FIRST, [(sku("X"), None), (sku("Y"), None)], Instant::now()), []);
     assert_eq!(take(&mut waiting), [2, 4, 7, 8]);
+}
+
+#[test]
+fn a_batch_that_gave_up_before_it_had_a_lease_leaves_the_lender_its_own() {
+    let (mut waiting, lenders) = lent();
+    let next = waiting.take_batch(Instant::now()).expect("a batch");
+    let skus = [(sku("X"), Some(lenders)), (sku("Y"), Some(lenders))];
+    assert_eq!(waiting.free(next.id, skus, Instant::now()), []);
 }
 
 #[test]
