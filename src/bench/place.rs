@@ -13,9 +13,6 @@ use crate::lease;
 use crate::ledger::{Change, Direction, Ledger};
 use crate::order::Id;
 
-/// The least that a fence may be kept, milliseconds: what cannot be deleted is gone soon after.
-const FENCE_IDLE_MS: u32 = 3_600_000;
-
 /// See the module.
 #[derive(Debug)]
 pub struct Place {
@@ -56,7 +53,7 @@ impl Place {
             ("LASTUNIT__DATABASE__ALLOW_SQLITE", "true".to_owned()),
             ("LASTUNIT__BROKER__NAME_PREFIX", self.settings.broker.name_prefix.clone()),
             ("LASTUNIT__REDIS__KEY_PREFIX", self.settings.redis.key_prefix.clone()),
-            ("LASTUNIT__LEASE__FENCE_IDLE_MS", FENCE_IDLE_MS.to_string()),
+            ("LASTUNIT__LEASE__FENCE_IDLE_MS", lease::SHORTEST_FENCE_IDLE_MS.to_string()),
             ("LASTUNIT__ADMIN__LISTEN", String::new()),
             ("LASTUNIT__LOG__FILTER", "warn,lapin=off".to_owned()),
         ]

@@ -10,9 +10,6 @@ use crate::broker::topology::Topology;
 use crate::config::{self, Settings};
 use crate::lease;
 
-/// The least that a fence may be kept, milliseconds: what cannot be deleted is gone soon after.
-const FENCE_IDLE_MS: u32 = 3_600_000;
-
 /// See the module.
 #[derive(Debug)]
 pub struct Stage {
@@ -59,7 +56,7 @@ impl Stage {
         let mut env = vec![
             ("LASTUNIT__BROKER__NAME_PREFIX", self.broker.name_prefix.clone()),
             ("LASTUNIT__REDIS__KEY_PREFIX", self.redis.key_prefix.clone()),
-            ("LASTUNIT__LEASE__FENCE_IDLE_MS", FENCE_IDLE_MS.to_string()),
+            ("LASTUNIT__LEASE__FENCE_IDLE_MS", lease::SHORTEST_FENCE_IDLE_MS.to_string()),
             ("LASTUNIT__ADMIN__LISTEN", String::new()),
             // The AMQP library reports as an error what the program handles: that a queue is not there yet.
             ("LASTUNIT__LOG__FILTER", "warn,lapin=off".to_owned()),

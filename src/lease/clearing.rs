@@ -3,6 +3,8 @@
 use super::Error;
 use crate::config;
 
+/// The least that a fence may be kept (`lease.fence_idle_ms`): where keys cannot be deleted they are gone soon after.
+pub const SHORTEST_FENCE_IDLE_MS: u32 = 3_600_000;
 /// Keys deleted at once.
 const AT_ONCE: usize = 1000;
 

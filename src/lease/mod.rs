@@ -35,7 +35,7 @@ use uuid::Uuid;
 use crate::fence::{Epoch, FenceToken};
 use crate::order::Sku;
 
-pub use clearing::delete_keys;
+pub use clearing::{SHORTEST_FENCE_IDLE_MS, delete_keys};
 pub use client::Leases;
 pub use list::Holding;
 pub use rules::Trust;

@@ -31,6 +31,7 @@ use crate::order::{Order, Sku};
 /// One in this many of the orders that a batch may hold is worth one: its round trips and its fsync hardly count beside
 /// their rows.
 const WORTH_A_BATCH: usize = 4;
+
 /// An order in the worker's hands.
 #[derive(Clone, Debug)]
 pub struct Job {
@@ -283,9 +284,7 @@ impl Waiting {
                 && lane.state == LaneState::Paused(at)
             {
                 lane.state = LaneState::Free;
-                if lane.queue.is_empty() {
-                    lane.contested = None;
-                }
+                lane.forget_contest();
                 self.wake(&sku);
             }
         }
@@ -333,11 +332,8 @@ impl Waiting {
             }
         }
         for line in gone.iter().flat_map(|job| &job.order.lines) {
-            if let Some(lane) = self.lanes.get_mut(&line.sku)
-                && lane.queue.is_empty()
-                && lane.state == LaneState::Free
-            {
-                lane.contested = None;
+            if let Some(lane) = self.lanes.get_mut(&line.sku) {
+                lane.forget_contest();
             }
             self.wake(&line.sku);
         }

@@ -90,6 +90,13 @@ impl Lane {
         self.contested.take().map(|contested| now.saturating_duration_since(contested.since))
     }
 
+    /// A free lane in which nobody waits: what it was contested for concerns nobody.
+    pub(super) fn forget_contest(&mut self) {
+        if self.queue.is_empty() && self.state == LaneState::Free {
+            self.contested = None;
+        }
+    }
+
     /// It could not be had: how long to leave it alone.
     pub(super) fn contest(&mut self, cause: Contest, now: Instant) -> Duration {
         (self.lender, self.kept, self.kept_since) = (None, None, None);
