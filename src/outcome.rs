@@ -153,8 +153,9 @@ const fn event_kind(rejected: Option<Reason>) -> &'static str {
     }
 }
 
-/// Fields are length-prefixed, so that no two triples share one name.
-fn event_id(order_id: &OrderId, revision: i32, kind: &str) -> Uuid {
+/// CloudEvents id of an order's event. Fields are length-prefixed, so that no two triples share one name.
+#[must_use]
+pub fn event_id(order_id: &OrderId, revision: i32, kind: &str) -> Uuid {
     let mut name = Vec::with_capacity(64);
     name.extend_from_slice(&(order_id.as_str().len() as u64).to_be_bytes());
     name.extend_from_slice(order_id.as_str().as_bytes());

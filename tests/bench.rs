@@ -49,6 +49,27 @@ async fn it_measures_every_contender_and_leaves_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn old_reservations_and_a_backlog_lie_around_while_it_measures() {
+    for backend in [Backend::Postgres, Backend::MariaDb, Backend::Sqlite] {
+        let sandbox = Sandbox::empty(backend).await;
+        let around =
+            ["--history", "500", "--backlog", "300", "--order-bytes", "600", "--workload", "uniform", "--json"];
+        let who = ["--contender", "pass-through", "--contender", "lastunit"];
+        let finished = sandbox.run(&[&SMALL[..], &around, &who].concat()).await.expect_code(0);
+
+        let report: Value = serde_json::from_str(&finished.stdout).expect("JSON");
+        // Whole copies of the 200 that a worker decided.
+        assert_eq!((&report["history"], &report["backlog"]), (&600.into(), &300.into()), "{report:#}");
+        let lines = report["lines"].as_array().expect("lines");
+        assert_eq!(lines.len(), 2, "{report:#}");
+        for line in lines {
+            assert!(line["rate"]["median"].as_f64().is_some_and(|rate| rate > 0.0), "{line:#}");
+            assert!(line["latency_ms"].is_null(), "behind a backlog there is no light load: {line:#}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interrupted_bench_leaves_nothing_behind() {
     let sandbox = Sandbox::empty(Backend::Postgres).await;
     let log = sandbox.folder().join("bench.log");

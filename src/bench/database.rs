@@ -1,12 +1,20 @@
 //! A database of its own on the configured server, created and dropped here.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use sea_orm::{ColumnTrait, ConnectOptions, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect};
+use entity::{reservation, reservation_line};
+use sea_orm::{
+    ColumnTrait, ConnectOptions, ConnectionTrait, EntityTrait, IdenStatic, Iterable, PaginatorTrait, QueryFilter,
+    QuerySelect,
+};
 use url::Url;
 
 use super::Error;
 use crate::config::Address;
+
+/// Copies made by one statement.
+const COPIES_AT_ONCE: usize = 10;
 
 /// See the module.
 #[derive(Debug)]
@@ -78,16 +86,40 @@ impl Database {
         }
     }
 
+    /// Copies the decisions on orders whose ids begin with `run` and a hyphen, with their lines, so many times; `written` is
+    /// told the copied decisions so far. Stock stays as it is. Returns how many decisions were copied.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn copy(&self, run: &str, copies: u32, written: impl Fn(u64)) -> Result<u64, Error> {
+        let db = connect(&self.address).await?;
+        let mut total = 0;
+        for first in (0..copies).step_by(COPIES_AT_ONCE) {
+            let end = copies.min(first + COPIES_AT_ONCE as u32);
+            total += db.execute_unprepared(&copying::<reservation::Entity>(run, first..end)).await?.rows_affected();
+            db.execute_unprepared(&copying::<reservation_line::Entity>(run, first..end)).await?;
+            written(total);
+        }
+        // As on a database that has not just grown to a thousand times its size.
+        db.execute_unprepared(match self.address.scheme().as_str() {
+            "sqlite" => "ANALYZE",
+            scheme if scheme.starts_with("postgres") => "VACUUM (ANALYZE) reservation, reservation_line",
+            _mysql => "ANALYZE TABLE reservation, reservation_line",
+        })
+        .await?;
+        db.close().await?;
+        Ok(total)
+    }
+
     /// The decisions on orders whose ids begin with `run` and a hyphen, and the transactions that made them.
     ///
     /// # Errors
     /// The database's.
     pub async fn count(&self, run: &str) -> Result<Books, Error> {
-        use entity::reservation::{Column, Entity};
+        use reservation::{Column, Entity};
         let db = connect(&self.address).await?;
-        // A full stop is the character after a hyphen.
-        let of_run =
-            Entity::find().filter(Column::OrderId.gte(format!("{run}-"))).filter(Column::OrderId.lt(format!("{run}.")));
+        let ids = ids_of(run);
+        let of_run = Entity::find().filter(Column::OrderId.gte(ids.start)).filter(Column::OrderId.lt(ids.end));
         let decisions = of_run.clone().count(&db).await?;
         let commits = of_run.select_only().column(Column::CommitId).distinct().count(&db).await?;
         db.close().await?;
@@ -102,6 +134,24 @@ pub struct Books {
     pub decisions: u64,
     /// Transactions that decided them.
     pub commits: u64,
+}
+
+/// The order ids of a run: a full stop is the character after a hyphen.
+fn ids_of(run: &str) -> Range<String> {
+    format!("{run}-")..format!("{run}.")
+}
+
+/// The statement that copies all rows of a run once for each number, under new order ids.
+fn copying<E: EntityTrait>(run: &str, numbers: Range<u32>) -> String {
+    let (table, ids) = (E::default().table_name().to_owned(), ids_of(run));
+    let others: Vec<_> = E::Column::iter().map(|column| column.as_str()).filter(|name| *name != "order_id").collect();
+    let (others, numbers) = (others.join(", "), numbers.map(|number| format!("SELECT {number} AS number")));
+    let numbers = numbers.collect::<Vec<_>>().join(" UNION ALL ");
+    format!(
+        "INSERT INTO {table} (order_id, {others}) SELECT CONCAT('past-', number, '-', order_id), {others} \
+         FROM {table} CROSS JOIN ({numbers}) AS numbers WHERE order_id >= '{}' AND order_id < '{}'",
+        ids.start, ids.end
+    )
 }
 
 async fn connect(address: &Address) -> Result<sea_orm::DatabaseConnection, Error> {
@@ -126,6 +176,16 @@ mod tests {
     fn a_served_database_has_a_name_of_its_own_on_the_same_server() {
         let database = Database::new(&Address::new("postgres://u:p@h:1/shop?x=y"), "lastunit-bench-1").expect("new");
         assert_eq!(database.url().secret(), "postgres://u:p@h:1/lastunit_bench_1?x=y");
+    }
+
+    #[test]
+    fn copies_have_order_ids_of_their_own_and_all_else_in_common() {
+        assert_eq!(
+            copying::<reservation_line::Entity>("r0002", 4..6),
+            "INSERT INTO reservation_line (order_id, sku, quantity, fence_token) SELECT CONCAT('past-', number, '-', \
+             order_id), sku, quantity, fence_token FROM reservation_line CROSS JOIN (SELECT 4 AS number UNION ALL \
+             SELECT 5 AS number) AS numbers WHERE order_id >= 'r0002-' AND order_id < 'r0002.'"
+        );
     }
 
     #[test]

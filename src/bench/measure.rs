@@ -23,6 +23,8 @@ use crate::ledger::Ledger;
 pub(super) const STALLED_AFTER: Duration = Duration::from_secs(60);
 /// How often a contender is looked at: one that has ended says so at once.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Old reservations are copies of so many, at most.
+const HISTORY_ORIGINALS: u32 = 10_000;
 /// Orders of many lines that make the SKUs' counters known before anything is measured.
 const WARM_UP_ORDERS: u32 = 3000;
 
@@ -32,9 +34,10 @@ pub(super) struct Session<'a> {
     pub(super) crew: &'a mut Crew,
     pub(super) names: Names,
     pub(super) publisher: Publisher,
-    light: Duration,
+    plan: &'a Plan,
     ledger: Ledger,
     observer: Observer,
+    bar: ProgressBar,
     runs: u32,
 }
 
@@ -44,31 +47,40 @@ pub(super) struct Run {
     pub(super) contender: Contender,
     pub(super) workload: Workload,
     orders: u32,
+    backlog: u32,
+    light: Duration,
+}
+
+impl Run {
+    /// Decides so many orders, so that something is there.
+    fn before(workload: Workload, orders: u32) -> Self {
+        Self { contender: Contender::Lastunit, workload, orders, backlog: 0, light: Duration::ZERO }
+    }
 }
 
 impl<'a> Session<'a> {
     /// Measures all that the plan asks for.
-    pub(super) async fn run(plan: &Plan, place: &'a Place, crew: &'a mut Crew) -> Result<Report, Error> {
+    pub(super) async fn run(plan: &'a Plan, place: &'a Place, crew: &'a mut Crew) -> Result<Report, Error> {
         let mut session = Self::open(plan, place, crew).await?;
-        session.put_plenty_in_place(plan).await?;
-        let bar = progress_bar(plan);
-        let mut report = Report::new(plan, session.names.prefix());
+        session.put_plenty_in_place().await?;
+        let history = session.write_history().await?;
+        let mut report = Report::new(plan, session.names.prefix(), history);
         for round in 0..plan.repeat {
             for &workload in &plan.workloads {
                 for &contender in &plan.contenders {
-                    bar.set_message(format!("{}: {}", workload.name(), contender.name()));
                     let orders = contender.scaled(workload.scaled(plan.orders));
-                    let sample = session.measure(Run { contender, workload, orders }, plan.light).await?;
+                    let run = Run { contender, workload, orders, backlog: plan.backlog, light: plan.light };
+                    let sample = session.measure(run).await?;
                     report.add(workload, contender, round, sample);
-                    bar.inc(1);
+                    session.bar.inc(1);
                 }
             }
         }
-        bar.finish_and_clear();
+        session.bar.finish_and_clear();
         Ok(report)
     }
 
-    async fn open(plan: &Plan, place: &'a Place, crew: &'a mut Crew) -> Result<Self, Error> {
+    async fn open(plan: &'a Plan, place: &'a Place, crew: &'a mut Crew) -> Result<Self, Error> {
         let ledger = place.prepare(crew).await?;
         let broker = &place.settings().broker;
         Ok(Self {
@@ -76,35 +88,61 @@ impl<'a> Session<'a> {
             crew,
             names: Names::new(&broker.name_prefix),
             publisher: Publisher::connect(broker).await?,
-            light: plan.light,
+            plan,
             ledger,
             observer: Observer::connect(broker).await?,
+            bar: progress_bar(plan),
             runs: 0,
         })
     }
 
     /// Stock of what does not sell out; and each SKU's counter is made known, which is a cost of its first order ever.
-    async fn put_plenty_in_place(&mut self, plan: &Plan) -> Result<(), Error> {
+    async fn put_plenty_in_place(&mut self) -> Result<(), Error> {
         let many = Workload::Lines;
         for shelf in [Contender::OneAtATime.shelf(), Contender::Lastunit.shelf()] {
-            place::stock(&self.ledger, many.skus(shelf), many.units(plan.orders)).await?;
+            place::stock(&self.ledger, many.skus(shelf), many.units(self.plan.orders)).await?;
         }
-        let ours = plan.contenders.iter().any(|contender| contender.shelf() == Contender::Lastunit.shelf());
+        let ours = self.plan.contenders.iter().any(|contender| contender.shelf() == Contender::Lastunit.shelf());
         if ours {
-            let warm_up = Run { contender: Contender::Lastunit, workload: many, orders: WARM_UP_ORDERS };
-            self.measure(warm_up, Duration::ZERO).await?;
+            self.measure(Run::before(many, WARM_UP_ORDERS)).await?;
         }
         Ok(())
     }
 
+    /// A worker decides some orders, and copies of their rows make up the rest. Returns how many reservations there are.
+    async fn write_history(&mut self) -> Result<u64, Error> {
+        let wanted = self.plan.history;
+        if wanted == 0 {
+            return Ok(0);
+        }
+        let originals = wanted.min(HISTORY_ORIGINALS).min(self.plan.orders);
+        self.measure(Run::before(Workload::Uniform, originals)).await?;
+        let written = |copied: u64| self.bar.set_message(format!("history: {copied} of {wanted} reservations"));
+        let copied = self.place.database().copy(&self.id(), wanted.div_ceil(originals) - 1, written).await?;
+        Ok(u64::from(originals) + copied)
+    }
+
+    /// What the order ids of the present measurement begin with.
+    fn id(&self) -> String {
+        format!("r{:04}", self.runs)
+    }
+
     /// One measurement, from a full queue to an empty one.
-    async fn measure(&mut self, run: Run, light: Duration) -> Result<Sample, Error> {
-        self.light = light;
+    async fn measure(&mut self, run: Run) -> Result<Sample, Error> {
         self.runs += 1;
-        let (id, shelf) = (format!("r{:04}", self.runs), self.shelf(run).await?);
-        let orders = Orders::new(run.workload, &shelf, &id).take(run.orders as usize);
+        let (id, shelf) = (self.id(), self.shelf(run).await?);
+        let doing =
+            |what: &str| self.bar.set_message(format!("{}: {}{what}", run.workload.name(), run.contender.name()));
+        let count = run.orders as usize + run.backlog as usize;
+        let orders = Orders::new(run.workload, &shelf, &id).with_bytes(self.plan.order_bytes).take(count);
         let messages = orders.map(|(id, body)| (Some(id), body));
-        publish_orders(&self.publisher, &self.names, stream::iter(messages), |_| ()).await?;
+        let mut waiting = 0;
+        let published = |orders| {
+            waiting += orders;
+            doing(&format!(" ({waiting} of {count} orders are in the queue)"));
+        };
+        publish_orders(&self.publisher, &self.names, stream::iter(messages), published).await?;
+        doing("");
 
         let mut listener = Listener::open(&self.place.settings().broker).await?;
         for command in run.contender.processes(run.workload) {
@@ -113,9 +151,9 @@ impl<'a> Session<'a> {
         let (rate, usage) = self.full_load(run, &mut listener).await?;
         let latencies = self.light_load(run, &shelf, &id, &mut listener).await?;
         self.crew.stop().await?;
-        self.sweep().await?;
+        self.sweep(run).await?;
         let books = self.books(run, &id).await?;
-        Ok(Sample { orders: run.orders, rate, usage, latencies, commits: books.map(|books| books.commits) })
+        Ok(Sample { orders: run.orders, rate, usage, latencies, books })
     }
 
     /// The shelf's name. What sells out is a new SKU each time.
@@ -162,7 +200,7 @@ impl<'a> Session<'a> {
         id: &str,
         listener: &mut Listener,
     ) -> Result<Vec<Duration>, Error> {
-        if self.light.is_zero() {
+        if run.light.is_zero() {
             return Ok(Vec::new());
         }
         if let Some(instead) = run.contender.under_light_load() {
@@ -173,17 +211,17 @@ impl<'a> Session<'a> {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
-        let orders = Orders::new(run.workload, shelf, &format!("{id}light"));
-        light::latencies(self, run, orders, self.light, listener).await
+        let orders = Orders::new(run.workload, shelf, &format!("{id}light")).with_bytes(self.plan.order_bytes);
+        light::latencies(self, run, orders, run.light, listener).await
     }
 
-    /// Dead letters of this run are of no use to anybody.
-    async fn sweep(&self) -> Result<(), Error> {
+    /// Dead letters of this run are of no use to anybody, nor is its backlog.
+    async fn sweep(&self, run: Run) -> Result<(), Error> {
         for queue in DeadQueue::ALL {
             self.observer.purge(&self.names.dead_queue(queue)).await?;
         }
         let left = self.observer.purge(&self.names.orders()).await?;
-        if left > 0 {
+        if left > u64::from(run.backlog) {
             tracing::warn!(orders = left, "a contender gave orders back that it had decided");
         }
         Ok(())
@@ -195,7 +233,9 @@ impl<'a> Session<'a> {
             return Ok(None);
         }
         let books = self.place.database().count(id).await?;
-        if books.decisions == u64::from(run.orders) {
+        // Before it is stopped it goes on with the backlog.
+        let possible = u64::from(run.orders)..=u64::from(run.orders) + u64::from(run.backlog);
+        if possible.contains(&books.decisions) {
             return Ok(Some(books));
         }
         Err(Error::Books { contender: run.contender.name(), events: run.orders, decisions: books.decisions })

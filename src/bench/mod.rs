@@ -6,6 +6,9 @@
 //! do, is given 200 orders a second, each at its time whatever became of those before, and each order's time to its event is
 //! taken. Contenders take turns, round by round, and ratios are taken within a round: what else the machine does meets all.
 //!
+//! Whether cost grows with what lies around is measured the same way, with old reservations in the tables ([`Plan::history`])
+//! and orders in the queue that are not waited for ([`Plan::backlog`]).
+//!
 //! | file | holds |
 //! | --- | --- |
 //! | `workload`, `contender` | what is ordered, who decides it |
@@ -47,6 +50,12 @@ pub struct Plan {
     pub repeat: u32,
     /// How long the light load lasts each time.
     pub light: Duration,
+    /// Reservations in the tables before anything is measured, at least.
+    pub history: u32,
+    /// Orders that wait in the queue behind those that are measured; none of them is heard of. Without a light load only.
+    pub backlog: u32,
+    /// Smallest size of an order's message, bytes.
+    pub order_bytes: usize,
     /// Under which loads.
     pub workloads: Vec<Workload>,
     /// Who.

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::Plan;
 use super::contender::Contender;
+use super::database::Books;
 use super::process::Usage;
 use super::workload::Workload;
 
@@ -20,7 +21,7 @@ pub(super) struct Sample {
     pub(super) usage: Usage,
     /// Under light load, from when each order should have been sent to its event.
     pub(super) latencies: Vec<Duration>,
-    pub(super) commits: Option<u64>,
+    pub(super) books: Option<Books>,
 }
 
 /// All that was measured.
@@ -30,6 +31,10 @@ pub struct Report {
     pub names: String,
     /// Measurements of each contender under each workload.
     pub repeat: u32,
+    /// Reservations that lay in the tables before.
+    pub history: u64,
+    /// Orders that waited behind those that were measured.
+    pub backlog: u32,
     /// One per workload and contender.
     pub lines: Vec<Line>,
 }
@@ -90,12 +95,13 @@ pub struct Latency {
 }
 
 impl Report {
-    pub(super) fn new(plan: &Plan, names: &str) -> Self {
+    pub(super) fn new(plan: &Plan, names: &str, history: u64) -> Self {
         let kinds = plan
             .workloads
             .iter()
             .flat_map(|&workload| plan.contenders.iter().map(move |&contender| Line::new((workload, contender))));
-        Self { names: names.to_owned(), repeat: plan.repeat, lines: kinds.collect() }
+        let &Plan { repeat, backlog, .. } = plan;
+        Self { names: names.to_owned(), repeat, history, backlog, lines: kinds.collect() }
     }
 
     /// Takes a measurement in, and works its lines out anew.
@@ -151,14 +157,14 @@ impl Line {
 
     fn summarise(&mut self) {
         let each = || self.samples.iter().map(|(_, sample)| sample);
-        let commits = || each().filter_map(|sample| Some((sample, sample.commits? as f64)));
+        let books = || each().filter_map(|sample| sample.books);
         let spread = |values: &mut dyn Iterator<Item = f64>| Spread::of(values).unwrap_or_default();
         let cpu = |sample: &Sample| sample.usage.cpu.as_secs_f64() * 1e6 / f64::from(sample.orders);
         self.rate = spread(&mut each().map(|sample| sample.rate));
         self.cpu_us_per_order = spread(&mut each().map(cpu));
         self.peak_mib = spread(&mut each().map(|sample| sample.usage.peak_bytes as f64 / f64::from(1 << 20)));
-        self.commits = Spread::of(commits().map(|(_, commits)| commits));
-        self.batch = Spread::of(commits().map(|(sample, commits)| f64::from(sample.orders) / commits));
+        self.commits = Spread::of(books().map(|books| books.commits as f64));
+        self.batch = Spread::of(books().map(|books| books.decisions as f64 / books.commits as f64));
         self.latency_ms = Latency::of(each().flat_map(|sample| sample.latencies.iter().copied()).collect());
         self.orders = each().map(|sample| sample.orders).max().unwrap_or_default();
     }
@@ -211,7 +217,15 @@ impl fmt::Display for Report {
         for column in table.column_iter_mut().skip(2) {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        write!(f, "{table}\nmedians of {} (ratios: within a round); latency at 200 orders/s", self.repeat)
+        write!(f, "{table}\nmedians of {} (ratios: within a round); latency at 200 orders/s", self.repeat)?;
+        if self.history > 0 || self.backlog > 0 {
+            write!(
+                f,
+                "\n{} reservations before, {} orders behind those that were measured",
+                self.history, self.backlog
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -243,14 +257,17 @@ mod tests {
 
     fn sample(rate: f64) -> Sample {
         let latencies = (1..=1000).map(Duration::from_millis).collect();
-        Sample { orders: 1000, rate, usage: Usage::default(), latencies, commits: Some(10) }
+        let books = Some(Books { decisions: 1000, commits: 10 });
+        Sample { orders: 1000, rate, usage: Usage::default(), latencies, books }
     }
 
     fn report() -> Report {
         let workloads = vec![Workload::Hot];
         let contenders = vec![Contender::PassThrough, Contender::Lastunit];
-        let plan = Plan { orders: 1000, repeat: 2, light: Duration::ZERO, workloads, contenders };
-        let mut report = Report::new(&plan, "names");
+        let light = Duration::ZERO;
+        let (history, backlog, order_bytes) = (0, 0, 0);
+        let plan = Plan { orders: 1000, repeat: 2, light, history, backlog, order_bytes, workloads, contenders };
+        let mut report = Report::new(&plan, "names", 0);
         for (round, pass_through, lastunit) in [(0, 10_000.0, 8_000.0), (1, 1_000.0, 600.0)] {
             report.add(Workload::Hot, Contender::PassThrough, round, sample(pass_through));
             report.add(Workload::Hot, Contender::Lastunit, round, sample(lastunit));

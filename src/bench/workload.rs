@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 pub const SKUS: u32 = 10_000;
 /// Units on the shelf where there is plenty: more than any run can take.
 pub const PLENTY: i64 = 1_000_000_000;
+/// What surrounds the text that makes a message longer.
+const NOTE: &str = r#","note":"""#;
 /// The most lines of an order with several.
 const MOST_LINES: u64 = 30;
 /// So that all contenders, and all runs of them, are given the same orders.
@@ -78,6 +80,8 @@ pub struct Orders {
     /// First part of each order id.
     run: String,
     next: u32,
+    /// Smallest size of a message, bytes.
+    bytes: usize,
     dice: Dice,
     /// Zipf: the share of all orders that goes to the SKUs up to each.
     shares: Vec<f64>,
@@ -88,7 +92,13 @@ impl Orders {
     #[must_use]
     pub fn new(workload: Workload, shelf: &str, run: &str) -> Self {
         let shares = if workload == Workload::Zipf { zipf_shares() } else { Vec::new() };
-        Self { workload, shelf: shelf.to_owned(), run: run.to_owned(), next: 0, dice: Dice(SEED), shares }
+        Self { workload, shelf: shelf.to_owned(), run: run.to_owned(), next: 0, bytes: 0, dice: Dice(SEED), shares }
+    }
+
+    /// Messages of so many bytes at least: a shop's orders hold more than a worker has to know.
+    #[must_use]
+    pub fn with_bytes(self, bytes: usize) -> Self {
+        Self { bytes, ..self }
     }
 
     fn pick(&mut self) -> u32 {
@@ -124,8 +134,12 @@ impl Iterator for Orders {
     fn next(&mut self) -> Option<Self::Item> {
         let id = format!("{}-{:08}", self.run, self.next);
         self.next += 1;
-        let body = self.body(&id).to_string().into_bytes();
-        Some((id, body))
+        let mut body = self.body(&id);
+        let lacking = self.bytes.saturating_sub(body.to_string().len() + NOTE.len());
+        if lacking > 0 {
+            body["note"] = ".".repeat(lacking).into();
+        }
+        Some((id, body.to_string().into_bytes()))
     }
 }
 
@@ -221,6 +235,14 @@ mod tests {
     fn orders_have_1_to_30_lines() {
         let lengths: BTreeSet<usize> = orders(Workload::Lines, 2000).iter().map(|order| order.lines.len()).collect();
         assert_eq!(lengths, (1..=30).collect());
+    }
+
+    #[test]
+    fn a_message_is_as_long_as_it_is_wanted() {
+        let size =
+            |bytes| Orders::new(Workload::Hot, "shelf", "run").with_bytes(bytes).next().map(|(_, body)| body.len());
+        assert_eq!(size(1024), Some(1024));
+        assert_eq!(size(10), size(0));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use chrono::{SecondsFormat, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable};
 use uuid::Uuid;
@@ -22,26 +22,18 @@ const DIRECT_REPLY: &str = "amq.rabbitmq.reply-to";
 pub struct Outgoing {
     pub(super) exchange: String,
     pub(super) routing_key: String,
-    pub(super) properties: BasicProperties,
-    pub(super) body: Body,
     /// Set on mandatory messages: a returned one is recognised by it.
     pub(super) publish_id: Option<String>,
+    content: Content,
 }
 
-/// A body; shared, not copied.
+/// What it is made of. Its properties are written when it is sent: they are large, and many messages wait for that.
 #[derive(Clone, Debug)]
-pub(super) enum Body {
-    Own(Bytes),
-    Original(Arc<Delivery>),
-}
-
-impl Body {
-    pub(super) fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Own(body) => body,
-            Self::Original(delivery) => &delivery.body,
-        }
-    }
+enum Content {
+    Event { id: String, trace: FieldTable, body: Bytes },
+    Order { message_id: Option<String>, body: Bytes },
+    DeadLetter { detail: String, died_at: DateTime<Utc>, original: Arc<Delivery> },
+    Retry { original: Arc<Delivery> },
 }
 
 impl Outgoing {
@@ -49,77 +41,75 @@ impl Outgoing {
     /// nobody need listen.
     #[must_use]
     pub fn event(names: &Names, kind: &str, event_id: &str, body: Bytes, cause: &Delivery) -> Self {
-        let mut table = FieldTable::default();
+        let mut trace = FieldTable::default();
         for (name, value) in cause.trace_context() {
-            table.insert(headers::short(name), value.clone());
+            trace.insert(headers::short(name), value.clone());
         }
-        let properties = BasicProperties::default()
-            .with_content_type("application/cloudevents+json".into())
-            .with_delivery_mode(PERSISTENT)
-            .with_message_id(headers::short(event_id))
-            .with_headers(table);
-        let (exchange, routing_key) = (names.outcomes(), kind.to_owned());
-        Self { exchange, routing_key, properties, body: Body::Own(body), publish_id: None }
+        let content = Content::Event { id: event_id.to_owned(), trace, body };
+        Self { exchange: names.outcomes(), routing_key: kind.to_owned(), publish_id: None, content }
     }
 
     /// A dead letter: the original body and properties plus `lastunit-*` headers; mandatory.
     #[must_use]
     pub fn dead_letter(names: &Names, reason: &str, detail: &serde_json::Value, original: &Arc<Delivery>) -> Self {
-        let died_at = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
-        let ours = vec![
-            (headers::REASON, headers::text(reason)),
-            (headers::DETAIL, headers::text(detail::write(detail))),
-            (headers::DIED_AT, headers::text(died_at)),
-        ];
-        Self::again(names.dead(), reason.to_owned(), original.attempts, ours, original)
+        let (detail, died_at, original) = (detail::write(detail), Utc::now(), Arc::clone(original));
+        Self::mandatory(names.dead(), reason.to_owned(), Content::DeadLetter { detail, died_at, original })
     }
 
     /// The original once more, through the delay queue of `delay_ms`, with its attempt count raised by one; mandatory.
     #[must_use]
     pub fn retry(names: &Names, delay_ms: u64, original: &Arc<Delivery>) -> Self {
-        Self::again(String::new(), names.retry(delay_ms), original.attempts.saturating_add(1), Vec::new(), original)
+        Self::mandatory(String::new(), names.retry(delay_ms), Content::Retry { original: Arc::clone(original) })
     }
 
     /// An order as a shop would send it; mandatory. `message_id` is advisory.
     #[must_use]
     pub fn order(names: &Names, message_id: Option<&str>, body: Bytes) -> Self {
-        let publish_id = Uuid::new_v4().to_string();
-        let mut table = FieldTable::default();
-        table.insert(headers::PUBLISH_ID.into(), headers::text(publish_id.as_str()));
-        let mut properties = BasicProperties::default()
-            .with_content_type("application/json".into())
-            .with_delivery_mode(PERSISTENT)
-            .with_type("reserve-last-unit".into())
-            .with_headers(table);
-        if let Some(id) = message_id {
-            properties = properties.with_message_id(headers::short(id));
-        }
-        let (exchange, routing_key) = (names.orders(), "order".to_owned());
-        Self { exchange, routing_key, properties, body: Body::Own(body), publish_id: Some(publish_id) }
+        let message_id = message_id.map(str::to_owned);
+        Self::mandatory(names.orders(), "order".to_owned(), Content::Order { message_id, body })
     }
 
-    fn again(
-        exchange: String,
-        routing_key: String,
-        attempts: u32,
-        mut ours: Vec<(&'static str, AMQPValue)>,
-        original: &Arc<Delivery>,
-    ) -> Self {
-        let publish_id = Uuid::new_v4().to_string();
-        ours.extend([
-            (headers::ATTEMPTS, headers::integer(attempts.into())),
-            (headers::EXCHANGE, headers::text(original.exchange.as_str())),
-            (headers::ROUTING_KEY, headers::text(original.routing_key.as_str())),
-            (headers::PUBLISH_ID, headers::text(publish_id.as_str())),
-        ]);
-        let table = headers::carry_over(original.headers(), ours);
-        let properties = carry_over(&original.properties).with_headers(table);
-        Self {
-            exchange,
-            routing_key,
-            properties,
-            body: Body::Original(Arc::clone(original)),
-            publish_id: Some(publish_id),
+    fn mandatory(exchange: String, routing_key: String, content: Content) -> Self {
+        Self { exchange, routing_key, publish_id: Some(Uuid::new_v4().to_string()), content }
+    }
+
+    /// The body; shared, not copied.
+    pub(super) fn body(&self) -> &[u8] {
+        match &self.content {
+            Content::Event { body, .. } | Content::Order { body, .. } => body,
+            Content::DeadLetter { original, .. } | Content::Retry { original } => &original.body,
+        }
+    }
+
+    /// The properties with which it is sent.
+    pub(super) fn properties(&self) -> BasicProperties {
+        let properties = BasicProperties::default().with_delivery_mode(PERSISTENT);
+        let mut ours: Vec<_> =
+            self.publish_id.iter().map(|id| (headers::PUBLISH_ID, headers::text(id.as_str()))).collect();
+        match &self.content {
+            Content::Event { id, trace, body: _ } => properties
+                .with_content_type("application/cloudevents+json".into())
+                .with_message_id(headers::short(id))
+                .with_headers(trace.clone()),
+            Content::Order { message_id, body: _ } => {
+                let properties = properties
+                    .with_content_type("application/json".into())
+                    .with_type("reserve-last-unit".into())
+                    .with_headers(headers::carry_over(None, ours));
+                match message_id {
+                    Some(id) => properties.with_message_id(headers::short(id)),
+                    None => properties,
+                }
+            }
+            Content::DeadLetter { detail, died_at, original } => {
+                ours.extend([
+                    (headers::REASON, headers::text(self.routing_key.as_str())),
+                    (headers::DETAIL, headers::text(detail.as_str())),
+                    (headers::DIED_AT, headers::text(died_at.to_rfc3339_opts(SecondsFormat::Millis, true))),
+                ]);
+                again(properties, original, original.attempts, ours)
+            }
+            Content::Retry { original } => again(properties, original, original.attempts.saturating_add(1), ours),
         }
     }
 
@@ -132,10 +122,24 @@ impl Outgoing {
     }
 }
 
+/// A message's own properties and headers, with ours.
+fn again(
+    properties: BasicProperties,
+    original: &Delivery,
+    attempts: u32,
+    mut ours: Vec<(&'static str, AMQPValue)>,
+) -> BasicProperties {
+    ours.extend([
+        (headers::ATTEMPTS, headers::integer(attempts.into())),
+        (headers::EXCHANGE, headers::text(original.exchange.as_str())),
+        (headers::ROUTING_KEY, headers::text(original.routing_key.as_str())),
+    ]);
+    carry_over(&original.properties, properties).with_headers(headers::carry_over(original.headers(), ours))
+}
+
 /// The properties but for headers, `expiration` and `user_id`: the broker closes the channel on a `user_id` that is not
 /// ours and on an `expiration` that is no number, and a numeric one would let a dead letter vanish.
-fn carry_over(from: &BasicProperties) -> BasicProperties {
-    let mut to = BasicProperties::default().with_delivery_mode(PERSISTENT);
+fn carry_over(from: &BasicProperties, mut to: BasicProperties) -> BasicProperties {
     macro_rules! keep {
         ($($get:ident => $set:ident),*) => {
             $(if let Some(value) = from.$get() {

@@ -159,8 +159,7 @@ async fn send(channel: &Channel, index: usize, message: &Outgoing) -> (usize, la
     let options = BasicPublishOptions { mandatory: message.publish_id.is_some(), immediate: false };
     let (exchange, routing_key) = (headers::short(&message.exchange), headers::short(&message.routing_key));
     let publishing = async {
-        let body = message.body.bytes();
-        channel.basic_publish(exchange, routing_key, options, body, message.properties.clone()).await?.await
+        channel.basic_publish(exchange, routing_key, options, message.body(), message.properties()).await?.await
     };
     (index, publishing.await)
 }

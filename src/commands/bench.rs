@@ -24,6 +24,15 @@ pub struct Args {
     /// How long each contender is given 200 orders a second for its latency; 0: not at all.
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = value_parser!(u32).range(..=600))]
     light: u32,
+    /// Reservations that lie in the tables before anything is measured, as after years; copies of up to 10,000.
+    #[arg(long, value_name = "RESERVATIONS", default_value_t = 0, value_parser = value_parser!(u32).range(..=100_000_000))]
+    history: u32,
+    /// Orders that wait in the queue behind those that are measured. There is no light load then.
+    #[arg(long, value_name = "ORDERS", default_value_t = 0, value_parser = value_parser!(u32).range(..=10_000_000))]
+    backlog: u32,
+    /// Size of an order's message, if it is longer than what has to be in it.
+    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = value_parser!(u32).range(..=1_000_000))]
+    order_bytes: u32,
     /// Only these loads [default: all].
     #[arg(long, value_name = "WORKLOAD")]
     workload: Vec<Workload>,
@@ -40,11 +49,15 @@ pub struct Args {
 /// # Errors
 /// See [`bench::Error`].
 pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
-    let Args { orders, repeat, light, workload, contender, json } = args;
+    let Args { orders, repeat, light, history, backlog, order_bytes, workload, contender, json } = args;
+    let light = if backlog == 0 { light } else { 0 };
     let plan = Plan {
         orders,
         repeat,
         light: Duration::from_secs(light.into()),
+        history,
+        backlog,
+        order_bytes: order_bytes as usize,
         workloads: Workload::ALL.into_iter().filter(|one| workload.is_empty() || workload.contains(one)).collect(),
         contenders: Contender::ALL.into_iter().filter(|one| contender.is_empty() || contender.contains(one)).collect(),
     };

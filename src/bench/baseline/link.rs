@@ -1,5 +1,6 @@
 //! A baseline's ends at the broker: a connection to consume on, one to publish on.
 
+use chrono::{SecondsFormat, Utc};
 use futures_util::future::try_join_all;
 use lapin::message::Delivery;
 use lapin::options::{
@@ -7,10 +8,14 @@ use lapin::options::{
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Confirmation, Connection, Consumer};
+use uuid::Uuid;
 
 use super::super::Error;
 use crate::broker::{Names, connection};
 use crate::config;
+use crate::order::OrderId;
+use crate::outcome::{dead_letter_reason, event_id};
+use crate::plan::Reason;
 
 const PERSISTENT: u8 = 2;
 
@@ -20,6 +25,13 @@ pub(super) struct Outbox {
     channel: Channel,
     outcomes: String,
     dead: String,
+}
+
+/// The end of an order that lost the race.
+pub(super) struct DeadLetter<'a> {
+    pub(super) order: &'a Delivery,
+    /// What it was short of, as JSON.
+    pub(super) detail: String,
 }
 
 /// A baseline's connections.
@@ -60,23 +72,40 @@ impl Link {
     }
 }
 
+impl DeadLetter<'_> {
+    /// The order's own, with the worker's headers.
+    fn properties(&self, reason: &str) -> BasicProperties {
+        let text = |text: &str| AMQPValue::LongString(text.into());
+        let mut headers = FieldTable::default();
+        headers.insert("lastunit-reason".into(), text(reason));
+        headers.insert("lastunit-detail".into(), text(&self.detail));
+        headers.insert("lastunit-died-at".into(), text(&Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true)));
+        headers.insert("lastunit-attempts".into(), AMQPValue::LongLongInt(0));
+        headers.insert("lastunit-exchange".into(), text(self.order.exchange.as_str()));
+        headers.insert("lastunit-routing-key".into(), text(self.order.routing_key.as_str()));
+        headers.insert("lastunit-publish-id".into(), text(&Uuid::new_v4().to_string()));
+        self.order.properties.clone().with_delivery_mode(PERSISTENT).with_headers(headers)
+    }
+}
+
 impl Outbox {
-    /// Publishes an event, and a dead letter with the order's own body where there is one; waits for both confirms.
+    /// Publishes an event, and a dead letter where there is one; waits for both confirms. The broker gets the same messages
+    /// as from the worker.
     pub(super) async fn publish(
         &self,
         kind: &'static str,
+        order: &OrderId,
         event: &[u8],
-        dead: Option<(&Delivery, &'static str)>,
+        dead: Option<DeadLetter<'_>>,
     ) -> Result<(), Error> {
         let properties = BasicProperties::default()
             .with_content_type("application/cloudevents+json".into())
-            .with_delivery_mode(PERSISTENT);
+            .with_delivery_mode(PERSISTENT)
+            .with_message_id(event_id(order, 0, kind).to_string().into());
         let mut publishing = vec![self.send(&self.outcomes, kind, event, false, properties)];
-        if let Some((order, reason)) = dead {
-            let mut headers = FieldTable::default();
-            headers.insert("lastunit-reason".into(), AMQPValue::LongString(reason.into()));
-            let properties = order.properties.clone().with_delivery_mode(PERSISTENT).with_headers(headers);
-            publishing.push(self.send(&self.dead, reason, &order.data, true, properties));
+        if let Some(dead) = &dead {
+            let reason = dead_letter_reason(Reason::SoldOut);
+            publishing.push(self.send(&self.dead, reason, &dead.order.data, true, dead.properties(reason)));
         }
         try_join_all(publishing).await?;
         Ok(())

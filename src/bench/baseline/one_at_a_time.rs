@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use super::super::Error;
 use super::lease::Leases;
-use super::link::{Link, Outbox};
+use super::link::{DeadLetter, Link, Outbox};
 use super::read;
 use super::shelf::Shelf;
 use crate::config::Settings;
@@ -86,11 +86,11 @@ impl Worker {
                 let sold_out = Verdict::Rejected { reason: Reason::SoldOut, short: Vec::new() };
                 let event = event_body(source, &order, &sold_out, now, None);
                 self.shelf.reject(&order, event.clone(), now).await?;
-                ("reservation.rejected", event, Some((delivery, "lost-race.sold-out")))
+                ("reservation.rejected", event, Some(DeadLetter { order: delivery, detail: "{}".to_owned() }))
             }
         };
         self.leases.release(held).await?;
-        self.outbox.publish(kind, &event, lost).await?;
+        self.outbox.publish(kind, &order.id, &event, lost).await?;
         if delivery.acker.ack(BasicAckOptions::default()).await? { Ok(()) } else { Err(Error::Unconfirmed) }
     }
 }

@@ -9,13 +9,15 @@ use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt};
 use lapin::message::Delivery;
 use lapin::options::BasicAckOptions;
+use serde_json::json;
 
 use super::super::Error;
-use super::link::{Link, Outbox};
+use super::link::{DeadLetter, Link, Outbox};
 use super::read;
 use crate::config::Settings;
+use crate::order::{Line, Order};
 use crate::outcome::event_body;
-use crate::plan::Verdict;
+use crate::plan::{Reason, Short, Verdict};
 
 /// Messages that are published together and acknowledged at once.
 const TOGETHER: usize = 256;
@@ -56,9 +58,22 @@ async fn pass(
 
 async fn pass_one(delivery: &Delivery, outbox: &Outbox, dead_letters: bool, settings: &Settings) -> Result<(), Error> {
     let order = read(&delivery.data, settings)?;
-    let event = event_body(&settings.broker.name_prefix, &order, &Verdict::Reserved, Utc::now(), None);
-    let dead = dead_letters.then_some((delivery, "lost-race.sold-out"));
-    outbox.publish("reservation.reserved", &event, dead).await
+    let (kind, verdict, dead) = if dead_letters {
+        let short =
+            order.lines.iter().map(|line| Short { sku: line.sku.clone(), requested: line.quantity, available: 0 });
+        let verdict = Verdict::Rejected { reason: Reason::SoldOut, short: short.collect() };
+        ("reservation.rejected", verdict, Some(DeadLetter { order: delivery, detail: detail(&order) }))
+    } else {
+        ("reservation.reserved", Verdict::Reserved, None)
+    };
+    let event = event_body(&settings.broker.name_prefix, &order, &verdict, Utc::now(), None);
+    outbox.publish(kind, &order.id, &event, dead).await
+}
+
+/// Nothing is left of anything.
+fn detail(order: &Order) -> String {
+    let short = |line: &Line| json!({ "sku": line.sku.as_str(), "requested": line.quantity, "available": 0 });
+    json!({ "short": order.lines.iter().map(short).collect::<Vec<_>>() }).to_string()
 }
 
 /// Lots come in their sequence: the last order of one covers all before it.
