@@ -48,13 +48,14 @@ pub(super) struct Run {
     pub(super) workload: Workload,
     orders: u32,
     backlog: u32,
+    order_bytes: usize,
     light: Duration,
 }
 
 impl Run {
     /// Decides so many orders, so that something is there.
     fn before(workload: Workload, orders: u32) -> Self {
-        Self { contender: Contender::Lastunit, workload, orders, backlog: 0, light: Duration::ZERO }
+        Self { contender: Contender::Lastunit, workload, orders, backlog: 0, order_bytes: 0, light: Duration::ZERO }
     }
 }
 
@@ -69,7 +70,8 @@ impl<'a> Session<'a> {
             for &workload in &plan.workloads {
                 for &contender in &plan.contenders {
                     let orders = contender.scaled(workload.scaled(plan.orders));
-                    let run = Run { contender, workload, orders, backlog: plan.backlog, light: plan.light };
+                    let &Plan { backlog, order_bytes, light, .. } = plan;
+                    let run = Run { contender, workload, orders, backlog, order_bytes, light };
                     let sample = session.measure(run).await?;
                     report.add(workload, contender, round, sample);
                     session.bar.inc(1);
@@ -134,7 +136,7 @@ impl<'a> Session<'a> {
         let doing =
             |what: &str| self.bar.set_message(format!("{}: {}{what}", run.workload.name(), run.contender.name()));
         let count = run.orders as usize + run.backlog as usize;
-        let orders = Orders::new(run.workload, &shelf, &id).with_bytes(self.plan.order_bytes).take(count);
+        let orders = Orders::new(run.workload, &shelf, &id).with_bytes(run.order_bytes).take(count);
         let messages = orders.map(|(id, body)| (Some(id), body));
         let mut waiting = 0;
         let published = |orders| {
@@ -211,7 +213,7 @@ impl<'a> Session<'a> {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
-        let orders = Orders::new(run.workload, shelf, &format!("{id}light")).with_bytes(self.plan.order_bytes);
+        let orders = Orders::new(run.workload, shelf, &format!("{id}light")).with_bytes(run.order_bytes);
         light::latencies(self, run, orders, run.light, listener).await
     }
 

@@ -52,7 +52,8 @@ pub struct Plan {
     pub light: Duration,
     /// Reservations in the tables before anything is measured, at least.
     pub history: u32,
-    /// Orders that wait in the queue behind those that are measured; none of them is heard of. Without a light load only.
+    /// Orders that wait in the queue behind those that are measured, and are not waited for: some are decided all the same
+    /// before the contender is stopped, and count for batches and commits. Without a light load only.
     pub backlog: u32,
     /// Smallest size of an order's message, bytes.
     pub order_bytes: usize,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use serde::Serialize;
 
 use super::Plan;
@@ -35,6 +35,8 @@ pub struct Report {
     pub history: u64,
     /// Orders that waited behind those that were measured.
     pub backlog: u32,
+    /// Smallest size of an order's message, bytes; 0: as long as what has to be in it.
+    pub order_bytes: usize,
     /// One per workload and contender.
     pub lines: Vec<Line>,
 }
@@ -100,8 +102,8 @@ impl Report {
             .workloads
             .iter()
             .flat_map(|&workload| plan.contenders.iter().map(move |&contender| Line::new((workload, contender))));
-        let &Plan { repeat, backlog, .. } = plan;
-        Self { names: names.to_owned(), repeat, history, backlog, lines: kinds.collect() }
+        let &Plan { repeat, backlog, order_bytes, .. } = plan;
+        Self { names: names.to_owned(), repeat, history, backlog, order_bytes, lines: kinds.collect() }
     }
 
     /// Takes a measurement in, and works its lines out anew.
@@ -195,47 +197,58 @@ impl Latency {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = Table::new();
-        table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+        table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('─').junction('─')));
         table.set_header([
-            "workload",
-            "contender",
+            "",
             "orders/s",
             "min–max",
-            "× pass-through",
-            "× one at a time",
-            "p50 ms",
-            "p99 ms",
-            "p99.9 ms",
+            "× pass-\nthrough",
+            "× one at\na time",
+            "p50\nms",
+            "p99\nms",
+            "p99.9\nms",
             "batch",
             "commits",
-            "CPU µs/order",
-            "peak MiB",
+            "CPU µs\n/order",
+            "peak\nMiB",
         ]);
+        let mut workload = "";
         for line in &self.lines {
+            if line.workload != workload {
+                workload = line.workload;
+                table.add_row([workload]);
+            }
             table.add_row(line.cells());
         }
-        for column in table.column_iter_mut().skip(2) {
-            column.set_cell_alignment(CellAlignment::Right);
+        for (index, column) in table.column_iter_mut().enumerate() {
+            column.set_padding((0, 2));
+            if index > 0 {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
         }
-        write!(f, "{table}\nmedians of {} (ratios: within a round); latency at 200 orders/s", self.repeat)?;
-        if self.history > 0 || self.backlog > 0 {
-            write!(
-                f,
-                "\n{} reservations before, {} orders behind those that were measured",
-                self.history, self.backlog
-            )?;
+        write!(f, "{table}\nmedians of {} (ratios: within a round)", self.repeat)?;
+        if self.lines.iter().any(|line| line.latency_ms.is_some()) {
+            f.write_str("; latency at 200 orders/s")?;
+        }
+        for (count, what) in [
+            (self.history, "reservations before"),
+            (self.backlog.into(), "orders behind those that were measured"),
+            (self.order_bytes as u64, "bytes in each order at least"),
+        ] {
+            if count > 0 {
+                write!(f, "; {count} {what}")?;
+            }
         }
         Ok(())
     }
 }
 
 impl Line {
-    fn cells(&self) -> [String; 13] {
+    fn cells(&self) -> [String; 12] {
         let some = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
         let latency = |of: fn(Latency) -> f64| some(self.latency_ms.map(|latency| format!("{:.1}", of(latency))));
         [
-            self.workload.to_owned(),
-            self.contender.to_owned(),
+            format!("  {}", self.contender),
             format!("{:.0}", self.rate.median),
             format!("{:.0}–{:.0}", self.rate.min, self.rate.max),
             some(self.to_pass_through.map(|ratio| format!("{:.2}", ratio.median))),
@@ -286,6 +299,12 @@ mod tests {
     fn what_was_not_measured_has_no_ratio() {
         assert!(report().lines[1].to_one_at_a_time.is_none());
         assert!(report().to_string().contains('–'));
+    }
+
+    #[test]
+    fn the_table_fits_a_terminal() {
+        let table = report().to_string();
+        assert!(table.lines().all(|line| line.trim_end().chars().count() <= 120), "{table}");
     }
 
     #[test]

@@ -135,9 +135,9 @@ impl Iterator for Orders {
         let id = format!("{}-{:08}", self.run, self.next);
         self.next += 1;
         let mut body = self.body(&id);
-        let lacking = self.bytes.saturating_sub(body.to_string().len() + NOTE.len());
-        if lacking > 0 {
-            body["note"] = ".".repeat(lacking).into();
+        let length = body.to_string().len();
+        if length < self.bytes {
+            body["note"] = ".".repeat(self.bytes.saturating_sub(length + NOTE.len())).into();
         }
         Some((id, body.to_string().into_bytes()))
     }
@@ -243,6 +243,7 @@ mod tests {
             |bytes| Orders::new(Workload::Hot, "shelf", "run").with_bytes(bytes).next().map(|(_, body)| body.len());
         assert_eq!(size(1024), Some(1024));
         assert_eq!(size(10), size(0));
+        assert!(size(size(0).unwrap_or_default() + 5) >= size(0).map(|natural| natural + 5));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! PURE. How many messages to ask for, so that their bodies fit the memory meant for them.
 //!
-//! The broker counts messages, not bytes: a window of 2,000 holds 400 KB of small orders, or gigabytes of large ones. So
+//! The broker counts messages, not bytes: a window of 1,500 holds 300 KB of small orders, or gigabytes of large ones. So
 //! the window follows the size of what comes. When large messages follow small ones, the wide window has let too many in:
 //! then nothing new is taken until half of the budget is free again.
 

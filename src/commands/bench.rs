@@ -27,11 +27,12 @@ pub struct Args {
     /// Reservations that lie in the tables before anything is measured, as after years; copies of up to 10,000.
     #[arg(long, value_name = "RESERVATIONS", default_value_t = 0, value_parser = value_parser!(u32).range(..=100_000_000))]
     history: u32,
-    /// Orders that wait in the queue behind those that are measured. There is no light load then.
+    /// Orders that wait in the queue behind those that are measured, which should be many more than one prefetch. There is
+    /// no light load then.
     #[arg(long, value_name = "ORDERS", default_value_t = 0, value_parser = value_parser!(u32).range(..=10_000_000))]
     backlog: u32,
     /// Size of an order's message, if it is longer than what has to be in it.
-    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = value_parser!(u32).range(..=1_000_000))]
+    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = value_parser!(u32).range(..=65_536))]
     order_bytes: u32,
     /// Only these loads [default: all].
     #[arg(long, value_name = "WORKLOAD")]

@@ -21,6 +21,10 @@ use crate::order::{self, Limits};
 /// What to do after an early end.
 const GO_ON: &str = "to go on, send the whole file again: an order that was sent before gets the same decision again";
 
+/// What to do with JSON that is laid out for people, or a list.
+const NOT_LINES: &str = "no line is an order. Each must hold a whole one, as `jq -c . FILE` writes it, or `jq -c '.[]' FILE` \
+                         that of a list";
+
 /// Arguments of `lastunit publish`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -72,6 +76,9 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
     if stopped.get() {
         eprintln!("lastunit: stopped after line {}, with {} confirmed; {GO_ON}", reader.line, before());
     }
+    if sent == 0 && reader.faulty > 0 {
+        eprintln!("lastunit: {NOT_LINES}");
+    }
     summarise(args.json, sent, reader.faulty, seconds)?;
     Ok(if reader.faulty == 0 && !stopped.get() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -94,8 +101,9 @@ async fn open(file: &PathBuf) -> anyhow::Result<(Input, Option<u64>)> {
         return Ok((Box::new(BufReader::new(input)), None));
     }
     let open = tokio::fs::File::open(file).await.with_context(|| file.display().to_string())?;
-    let bytes = open.metadata().await.with_context(|| file.display().to_string())?.len();
-    Ok((Box::new(BufReader::new(open)), Some(bytes)))
+    let metadata = open.metadata().await.with_context(|| file.display().to_string())?;
+    anyhow::ensure!(!metadata.is_dir(), "{} is a folder: name a file, or - for standard input", file.display());
+    Ok((Box::new(BufReader::new(open)), Some(metadata.len())))
 }
 
 /// A bar over the file's bytes; over standard input only a count. Shown on a terminal alone.

@@ -5,6 +5,8 @@ use std::fmt;
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
+const UNENCODED: &str = "in names and passwords write / as %2F, ? as %3F, # as %23, @ as %40, : as %3A and % as %25";
+
 /// A service's URL. Printing it, for people or for debugging, never shows the password.
 #[derive(Clone, Deserialize)]
 #[serde(transparent)]
@@ -36,8 +38,11 @@ impl Address {
             return None;
         }
         match url::Url::parse(&self.0) {
-            Ok(url) if url.has_authority() => None,
-            Ok(_) => Some("// is missing after the scheme".to_owned()),
+            Ok(url) if !url.has_authority() => Some("// is missing after the scheme".to_owned()),
+            // A password with such a character ends the host, or the host begins too early.
+            Ok(url) if url.fragment().is_some() || url.path().contains('@') => Some(UNENCODED.to_owned()),
+            Ok(_) => None,
+            Err(fault) if self.0.contains('@') => Some(format!("{fault}; {UNENCODED}")),
             Err(fault) => Some(fault.to_string()),
         }
     }

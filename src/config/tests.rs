@@ -48,6 +48,27 @@ fn a_secret_is_read_from_the_file_that_a_variable_names() {
 }
 
 #[test]
+fn a_url_that_cannot_be_used_is_told_once_with_what_to_write() {
+    let encode = "in names and passwords write / as %2F";
+    for (url, said) in [
+        ("127.0.0.1:5672", "its scheme must be amqp or amqps"),
+        ("http://rabbit", "its scheme must be amqp or amqps"),
+        ("amqp:rabbit", "// is missing after the scheme"),
+        ("amqp://shop:p/qz@rabbit", encode),
+        ("amqp://shop:p#qz@rabbit", encode),
+        ("amqp://shop:p?qz@rabbit", encode),
+        ("amqp://shop:12/qz@rabbit", encode),
+        ("amqp://shop:p@qz/w@rabbit", encode),
+        ("amqp://shop:p@qz#w@rabbit", encode),
+    ] {
+        let problem = problem(&[("LASTUNIT__BROKER__URL", url)]);
+        assert!(problem.contains(said) && problem.matches("broker.url is").count() == 1, "{url}: {problem}");
+        assert!(!problem.contains("qz"), "a part of the password: {problem}");
+    }
+    assert!(load(&[("LASTUNIT__BROKER__URL", "amqp://shop:p%2Fqz@rabbit/%2f")]).is_ok());
+}
+
+#[test]
 fn a_wrong_setting_is_named_with_its_value_where_it_stands_and_what_is_allowed() {
     for (variable, value, said) in [
         (

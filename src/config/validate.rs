@@ -48,16 +48,32 @@ impl Settings {
     }
 
     fn validate_services(&self, problems: &mut Vec<String>) {
+        for (key, url, schemes, said) in [
+            (
+                "database.url",
+                &self.database.url,
+                &["sqlite", "postgres", "postgresql", "mysql", "mariadb"][..],
+                "sqlite, postgres or mysql",
+            ),
+            (
+                "redis.url",
+                &self.redis.url,
+                &["redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"],
+                "redis, rediss, redis+cluster or redis+sentinel",
+            ),
+            ("broker.url", &self.broker.url, &["amqp", "amqps"], "amqp or amqps"),
+        ] {
+            if !schemes.contains(&url.scheme().as_str()) {
+                problems.push(format!("{key} is {url}: its scheme must be {said}"));
+            } else if let Some(fault) = url.fault() {
+                problems.push(format!("{key} is {url}: it cannot be read: {fault}"));
+            }
+        }
         let mut check = |ok: bool, problem: String| {
             if !ok {
                 problems.push(problem);
             }
         };
-        let database = self.database.url.scheme();
-        check(
-            ["sqlite", "postgres", "postgresql", "mysql", "mariadb"].contains(&database.as_str()),
-            format!("database.url is {}: its scheme must be sqlite, postgres or mysql", self.database.url),
-        );
         check(
             !self.database.url.is_in_memory(),
             "database.url names no file: a database in memory is gone with its connection. Name a file, such as \
@@ -65,25 +81,7 @@ impl Settings {
                 .into(),
         );
         check(
-            ["redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"]
-                .contains(&self.redis.url.scheme().as_str()),
-            format!(
-                "redis.url is {}: its scheme must be redis, rediss, redis+cluster or redis+sentinel",
-                self.redis.url
-            ),
-        );
-        check(
-            ["amqp", "amqps"].contains(&self.broker.url.scheme().as_str()),
-            format!("broker.url is {}: its scheme must be amqp or amqps", self.broker.url),
-        );
-        for (key, url) in
-            [("database.url", &self.database.url), ("redis.url", &self.redis.url), ("broker.url", &self.broker.url)]
-        {
-            let fault = url.fault();
-            check(fault.is_none(), format!("{key} is {url}: it cannot be read: {}", fault.unwrap_or_default()));
-        }
-        check(
-            database != "sqlite"
+            self.database.url.scheme() != "sqlite"
                 || self.database.allow_sqlite
                 || self.broker.url.is_loopback()
                 || self.broker.url.fault().is_some(),

@@ -58,13 +58,13 @@ fn classify_code(error: &RedisError) -> Error {
         code if PASSING.contains(&code) => Error::Unavailable(describe(error)),
         "NOAUTH" | "WRONGPASS" => refused_credentials(error),
         "NOPERM" => Error::Failed(format!(
-            "the user of redis.url may not do this: grant it +eval +evalsha +info +time +get +set +del +pttl \
+            "the user of redis.url may not do this: grant it +eval +evalsha +info +time +get +mget +set +del +pttl \
              +pexpire +hmget +hset +scan on its key prefix ({})",
             describe(error)
         )),
         "NOINCARNATION" => Error::Failed(
-            "the server does not tell its run_id and master_replid to a script: grant +info to the user of redis.url, and \
-             do not rename INFO"
+            "the server does not tell its run_id and master_replid to a script: grant +info to the user of redis.url, do \
+             not rename INFO, and use Redis 7.0 or later"
                 .into(),
         ),
         "ERR" if describe(error).contains("max number of clients") => Error::Unavailable(describe(error)),

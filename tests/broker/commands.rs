@@ -69,6 +69,9 @@ async fn publish_sends_good_lines_names_faulty_ones_and_exits_1() {
     assert_eq!((&stdout(&output)["confirmed"], &stdout(&output)["faulty_lines"]), (&json!(2), &json!(2)));
     let text = stderr(&output);
     assert!(text.contains("line 2: invalid.order") && text.contains("line 5: invalid.json"), "{text}");
+    let laid_out = "{\n  \"order_id\": \"A-9\",\n  \"sku\": \"X\",\n  \"quantity\": 1\n}\n";
+    let output = run(&place, &["publish", "-"], laid_out).await;
+    assert!(code(&output) == Some(1) && stderr(&output).contains("jq -c . FILE"), "{}", stderr(&output));
     let output = run(&place, &["publish", "-", "--unchecked"], "not json\n").await;
     assert_eq!(code(&output), Some(0), "{}", stderr(&output));
     place.wait_for_count(&place.names.orders(), 3).await;

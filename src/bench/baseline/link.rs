@@ -89,8 +89,8 @@ impl DeadLetter<'_> {
 }
 
 impl Outbox {
-    /// Publishes an event, and a dead letter where there is one; waits for both confirms. The broker gets the same messages
-    /// as from the worker.
+    /// Publishes an event, and a dead letter where there is one; waits for both confirms. The broker gets messages like
+    /// the worker's: the same properties and headers.
     pub(super) async fn publish(
         &self,
         kind: &'static str,

@@ -1,5 +1,5 @@
 //! What the broker allows: every order is consumed, its event published and confirmed, and acknowledged. No lease, no
-//! database; each order is `reserved`. Many messages are on their way at once, and one acknowledgement covers many.
+//! database; each order is `reserved`, or else each is rejected, with a dead letter. Many messages are on their way at once, and one acknowledgement covers many.
 
 use std::future::Future;
 use std::pin::pin;
@@ -20,19 +20,19 @@ use crate::outcome::event_body;
 use crate::plan::{Reason, Short, Verdict};
 
 /// Messages that are published together and acknowledged at once.
-const TOGETHER: usize = 256;
-/// Such lots that wait for their confirms at the same time; `broker.prefetch` keeps all of them busy.
-const LOTS: usize = 8;
+const TOGETHER: u16 = 256;
+/// Such lots that wait for their confirms at the same time; the prefetch keeps all of them busy.
+const LOTS: u16 = 8;
 
 pub(super) async fn run(
     dead_letters: bool,
     settings: &Settings,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    let link = Link::open(&settings.broker, settings.broker.prefetch).await?;
+    let link = Link::open(&settings.broker, LOTS * TOGETHER).await?;
     let outbox = link.outbox.clone();
-    let lots = link.consumer.clone().ready_chunks(TOGETHER).map(Ok::<_, Error>);
-    let passing = lots.map_ok(|lot| pass(lot, &outbox, dead_letters, settings)).try_buffered(LOTS);
+    let lots = link.consumer.clone().ready_chunks(TOGETHER.into()).map(Ok::<_, Error>);
+    let passing = lots.map_ok(|lot| pass(lot, &outbox, dead_letters, settings)).try_buffered(LOTS.into());
     let mut passing = pin!(passing.try_for_each(acknowledge));
     tokio::select! {
         passed = &mut passing => passed?,
