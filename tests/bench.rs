@@ -52,8 +52,18 @@ async fn it_measures_every_contender_and_leaves_nothing_behind() {
 async fn old_reservations_and_a_backlog_lie_around_while_it_measures() {
     for backend in [Backend::Postgres, Backend::MariaDb, Backend::Sqlite] {
         let sandbox = Sandbox::empty(backend).await;
-        let around =
-            ["--history", "500", "--backlog", "300", "--order-bytes", "600", "--workload", "uniform", "--json"];
+        let around = [
+            "--history",
+            "500",
+            "--backlog",
+            "300",
+            "--order-bytes",
+            "600",
+            "--scattered-ids",
+            "--workload",
+            "uniform",
+            "--json",
+        ];
         let who = ["--contender", "pass-through", "--contender", "lastunit"];
         let finished = sandbox.run(&[&SMALL[..], &around, &who].concat()).await.expect_code(0);
 

@@ -13,8 +13,8 @@ use url::Url;
 use super::Error;
 use crate::config::Address;
 
-/// Copies made by one statement.
-const COPIES_AT_ONCE: usize = 10;
+/// Copies made by one statement, which reads the whole table.
+const COPIES_AT_ONCE: usize = 100;
 
 /// See the module.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl Database {
         }
     }
 
-    /// Copies the decisions on orders whose ids begin with `run` and a hyphen, with their lines, so many times; `written` is
+    /// Copies the decisions on orders whose ids hold `run` and a hyphen, with their lines, so many times; `written` is
     /// told the copied decisions so far. Stock stays as it is. Returns how many decisions were copied.
     ///
     /// # Errors
@@ -111,15 +111,14 @@ impl Database {
         Ok(total)
     }
 
-    /// The decisions on orders whose ids begin with `run` and a hyphen, and the transactions that made them.
+    /// The decisions on orders whose ids hold `run` and a hyphen, and the transactions that made them.
     ///
     /// # Errors
     /// The database's.
     pub async fn count(&self, run: &str) -> Result<Books, Error> {
         use reservation::{Column, Entity};
         let db = connect(&self.address).await?;
-        let ids = ids_of(run);
-        let of_run = Entity::find().filter(Column::OrderId.gte(ids.start)).filter(Column::OrderId.lt(ids.end));
+        let of_run = Entity::find().filter(Column::OrderId.like(ids_of(run)));
         let decisions = of_run.clone().count(&db).await?;
         let commits = of_run.select_only().column(Column::CommitId).distinct().count(&db).await?;
         db.close().await?;
@@ -136,21 +135,20 @@ pub struct Books {
     pub commits: u64,
 }
 
-/// The order ids of a run: a full stop is the character after a hyphen.
-fn ids_of(run: &str) -> Range<String> {
-    format!("{run}-")..format!("{run}.")
+/// The order ids of a run, for `LIKE`.
+fn ids_of(run: &str) -> String {
+    format!("%{run}-%")
 }
 
-/// The statement that copies all rows of a run once for each number, under new order ids.
+/// The statement that copies all rows of a run once for each number, under order ids that lie near the copied ones.
 fn copying<E: EntityTrait>(run: &str, numbers: Range<u32>) -> String {
     let (table, ids) = (E::default().table_name().to_owned(), ids_of(run));
     let others: Vec<_> = E::Column::iter().map(|column| column.as_str()).filter(|name| *name != "order_id").collect();
     let (others, numbers) = (others.join(", "), numbers.map(|number| format!("SELECT {number} AS number")));
     let numbers = numbers.collect::<Vec<_>>().join(" UNION ALL ");
     format!(
-        "INSERT INTO {table} (order_id, {others}) SELECT CONCAT('past-', number, '-', order_id), {others} \
-         FROM {table} CROSS JOIN ({numbers}) AS numbers WHERE order_id >= '{}' AND order_id < '{}'",
-        ids.start, ids.end
+        "INSERT INTO {table} (order_id, {others}) SELECT CONCAT(REPLACE(order_id, '{run}', 'past'), '-', number), {others} \
+         FROM {table} CROSS JOIN ({numbers}) AS numbers WHERE order_id LIKE '{ids}'"
     )
 }
 
@@ -182,9 +180,9 @@ mod tests {
     fn copies_have_order_ids_of_their_own_and_all_else_in_common() {
         assert_eq!(
             copying::<reservation_line::Entity>("r0002", 4..6),
-            "INSERT INTO reservation_line (order_id, sku, quantity, fence_token) SELECT CONCAT('past-', number, '-', \
-             order_id), sku, quantity, fence_token FROM reservation_line CROSS JOIN (SELECT 4 AS number UNION ALL \
-             SELECT 5 AS number) AS numbers WHERE order_id >= 'r0002-' AND order_id < 'r0002.'"
+            "INSERT INTO reservation_line (order_id, sku, quantity, fence_token) SELECT \
+             CONCAT(REPLACE(order_id, 'r0002', 'past'), '-', number), sku, quantity, fence_token FROM reservation_line \
+             CROSS JOIN (SELECT 4 AS number UNION ALL SELECT 5 AS number) AS numbers WHERE order_id LIKE '%r0002-%'"
         );
     }
 

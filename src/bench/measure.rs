@@ -136,7 +136,8 @@ impl<'a> Session<'a> {
         let doing =
             |what: &str| self.bar.set_message(format!("{}: {}{what}", run.workload.name(), run.contender.name()));
         let count = run.orders as usize + run.backlog as usize;
-        let orders = Orders::new(run.workload, &shelf, &id).with_bytes(run.order_bytes).take(count);
+        let orders = Orders::new(run.workload, &shelf, &id).with_bytes(run.order_bytes);
+        let orders = orders.scattered(self.plan.scattered_ids).take(count);
         let messages = orders.map(|(id, body)| (Some(id), body));
         let mut waiting = 0;
         let published = |orders| {
@@ -214,6 +215,7 @@ impl<'a> Session<'a> {
             }
         }
         let orders = Orders::new(run.workload, shelf, &format!("{id}light")).with_bytes(run.order_bytes);
+        let orders = orders.scattered(self.plan.scattered_ids);
         light::latencies(self, run, orders, run.light, listener).await
     }
 

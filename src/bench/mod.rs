@@ -57,6 +57,8 @@ pub struct Plan {
     pub backlog: u32,
     /// Smallest size of an order's message, bytes.
     pub order_bytes: usize,
+    /// Whether order ids are random, as UUIDs are, instead of ascending.
+    pub scattered_ids: bool,
     /// Under which loads.
     pub workloads: Vec<Workload>,
     /// Who.

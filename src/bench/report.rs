@@ -37,6 +37,8 @@ pub struct Report {
     pub backlog: u32,
     /// Smallest size of an order's message, bytes; 0: as long as what has to be in it.
     pub order_bytes: usize,
+    /// Whether order ids were random instead of ascending.
+    pub scattered_ids: bool,
     /// One per workload and contender.
     pub lines: Vec<Line>,
 }
@@ -102,8 +104,9 @@ impl Report {
             .workloads
             .iter()
             .flat_map(|&workload| plan.contenders.iter().map(move |&contender| Line::new((workload, contender))));
-        let &Plan { repeat, backlog, order_bytes, .. } = plan;
-        Self { names: names.to_owned(), repeat, history, backlog, order_bytes, lines: kinds.collect() }
+        let &Plan { repeat, backlog, order_bytes, scattered_ids, .. } = plan;
+        let (names, lines) = (names.to_owned(), kinds.collect());
+        Self { names, repeat, history, backlog, order_bytes, scattered_ids, lines }
     }
 
     /// Takes a measurement in, and works its lines out anew.
@@ -227,6 +230,7 @@ impl fmt::Display for Report {
             }
         }
         write!(f, "{table}\nmedians of {} (ratios: within a round)", self.repeat)?;
+        f.write_str("; CPU time of all processes, peak of the largest; batch: orders per commit")?;
         if self.lines.iter().any(|line| line.latency_ms.is_some()) {
             f.write_str("; latency at 200 orders/s")?;
         }
@@ -239,11 +243,22 @@ impl fmt::Display for Report {
                 write!(f, "; {count} {what}")?;
             }
         }
+        if self.scattered_ids {
+            f.write_str("; order ids in no sequence")?;
+        }
+        if self.lines.iter().any(Line::is_short) {
+            f.write_str("\nmeasured for less than a second here and there, which says little: give it more --orders")?;
+        }
         Ok(())
     }
 }
 
 impl Line {
+    /// Whether the contender was done before its rate could settle.
+    fn is_short(&self) -> bool {
+        self.rate.max > f64::from(self.orders)
+    }
+
     fn cells(&self) -> [String; 12] {
         let some = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
         let latency = |of: fn(Latency) -> f64| some(self.latency_ms.map(|latency| format!("{:.1}", of(latency))));
@@ -278,8 +293,18 @@ mod tests {
         let workloads = vec![Workload::Hot];
         let contenders = vec![Contender::PassThrough, Contender::Lastunit];
         let light = Duration::ZERO;
-        let (history, backlog, order_bytes) = (0, 0, 0);
-        let plan = Plan { orders: 1000, repeat: 2, light, history, backlog, order_bytes, workloads, contenders };
+        let (history, backlog, order_bytes, scattered_ids) = (0, 0, 0, false);
+        let plan = Plan {
+            orders: 1000,
+            repeat: 2,
+            light,
+            history,
+            backlog,
+            order_bytes,
+            scattered_ids,
+            workloads,
+            contenders,
+        };
         let mut report = Report::new(&plan, "names", 0);
         for (round, pass_through, lastunit) in [(0, 10_000.0, 8_000.0), (1, 1_000.0, 600.0)] {
             report.add(Workload::Hot, Contender::PassThrough, round, sample(pass_through));

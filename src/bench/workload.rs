@@ -82,6 +82,8 @@ pub struct Orders {
     next: u32,
     /// Smallest size of a message, bytes.
     bytes: usize,
+    /// Whether ids are in no sequence.
+    scattered: bool,
     dice: Dice,
     /// Zipf: the share of all orders that goes to the SKUs up to each.
     shares: Vec<f64>,
@@ -92,7 +94,22 @@ impl Orders {
     #[must_use]
     pub fn new(workload: Workload, shelf: &str, run: &str) -> Self {
         let shares = if workload == Workload::Zipf { zipf_shares() } else { Vec::new() };
-        Self { workload, shelf: shelf.to_owned(), run: run.to_owned(), next: 0, bytes: 0, dice: Dice(SEED), shares }
+        Self {
+            workload,
+            shelf: shelf.to_owned(),
+            run: run.to_owned(),
+            next: 0,
+            bytes: 0,
+            scattered: false,
+            dice: Dice(SEED),
+            shares,
+        }
+    }
+
+    /// With ids that begin with something random and a hyphen, before `run`, as a UUID would.
+    #[must_use]
+    pub fn scattered(self, scattered: bool) -> Self {
+        Self { scattered, ..self }
     }
 
     /// Messages of so many bytes at least: a shop's orders hold more than a worker has to know.
@@ -132,7 +149,11 @@ impl Iterator for Orders {
     type Item = (String, Vec<u8>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let id = format!("{}-{:08}", self.run, self.next);
+        let mut id = format!("{}-{:08}", self.run, self.next);
+        if self.scattered {
+            let seed = id.bytes().fold(SEED, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
+            id.insert_str(0, &format!("{:016x}-", Dice(seed).next()));
+        }
         self.next += 1;
         let mut body = self.body(&id);
         let length = body.to_string().len();
@@ -244,6 +265,15 @@ mod tests {
         assert_eq!(size(1024), Some(1024));
         assert_eq!(size(10), size(0));
         assert!(size(size(0).unwrap_or_default() + 5) >= size(0).map(|natural| natural + 5));
+    }
+
+    #[test]
+    fn scattered_ids_are_in_no_sequence_and_all_different() {
+        let ids: Vec<_> =
+            Orders::new(Workload::Hot, "shelf", "run").scattered(true).take(1000).map(|(id, _)| id).collect();
+        assert!(ids.iter().enumerate().all(|(number, id)| number_of(id) == Some(number)));
+        assert!(!ids.is_sorted());
+        assert_eq!(ids.iter().map(|id| &id[..16]).collect::<BTreeSet<_>>().len(), ids.len());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::demo;
 /// What is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Orders of one measurement; fewer where each is more work.
+    /// Orders of one measurement; a tenth of them for one at a time, a fifth where each has many lines.
     #[arg(long, default_value_t = 20_000, value_parser = value_parser!(u32).range(100..=10_000_000))]
     orders: u32,
     /// Measurements of each contender under each workload.
@@ -34,6 +34,9 @@ pub struct Args {
     /// Size of an order's message, if it is longer than what has to be in it.
     #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = value_parser!(u32).range(..=65_536))]
     order_bytes: u32,
+    /// Order ids as random as UUIDs, instead of ascending ones: they meet a large table's index all over.
+    #[arg(long)]
+    scattered_ids: bool,
     /// Only these loads [default: all].
     #[arg(long, value_name = "WORKLOAD")]
     workload: Vec<Workload>,
@@ -50,7 +53,7 @@ pub struct Args {
 /// # Errors
 /// See [`bench::Error`].
 pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
-    let Args { orders, repeat, light, history, backlog, order_bytes, workload, contender, json } = args;
+    let Args { orders, repeat, light, history, backlog, order_bytes, scattered_ids, workload, contender, json } = args;
     let light = if backlog == 0 { light } else { 0 };
     let plan = Plan {
         orders,
@@ -59,6 +62,7 @@ pub async fn run(args: Args, settings: Settings) -> anyhow::Result<ExitCode> {
         history,
         backlog,
         order_bytes: order_bytes as usize,
+        scattered_ids,
         workloads: Workload::ALL.into_iter().filter(|one| workload.is_empty() || workload.contains(one)).collect(),
         contenders: Contender::ALL.into_iter().filter(|one| contender.is_empty() || contender.contains(one)).collect(),
     };

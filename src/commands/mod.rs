@@ -46,6 +46,10 @@ pub enum Command {
     /// temporary folder; in another one its SKU and its reservations stay, all with "demo" in their names: not for production.
     Demo(demo::Args),
     /// Measures throughput and latency beside two baselines, in one run.
+    ///
+    /// On the configured services, with a database, queues and keys of its own (lastunit-bench-…), which are taken away
+    /// afterwards, after Ctrl-C too. Pass-through is what the broker allows: no lease, no database. One at a time is a worker
+    /// as one writes it by hand, 32 messages at a time, each with its own lease and transaction.
     Bench(bench::Args),
     /// A baseline of `bench`, in a process of its own.
     #[command(hide = true)]
