@@ -224,27 +224,27 @@ impl fmt::Display for Report {
             table.add_row(line.cells());
         }
         for (index, column) in table.column_iter_mut().enumerate() {
-            column.set_padding((0, 2));
+            column.set_padding((0, 1));
             if index > 0 {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
         write!(f, "{table}\nmedians of {} (ratios: within a round)", self.repeat)?;
-        f.write_str("; CPU time of all processes, peak of the largest; batch: orders per commit")?;
         if self.lines.iter().any(|line| line.latency_ms.is_some()) {
             f.write_str("; latency at 200 orders/s")?;
         }
+        f.write_str("\nbatch: orders per commit; CPU time of all processes of a contender, peak of the largest")?;
         for (count, what) in [
             (self.history, "reservations before"),
             (self.backlog.into(), "orders behind those that were measured"),
             (self.order_bytes as u64, "bytes in each order at least"),
         ] {
             if count > 0 {
-                write!(f, "; {count} {what}")?;
+                write!(f, "\n{count} {what}")?;
             }
         }
         if self.scattered_ids {
-            f.write_str("; order ids in no sequence")?;
+            f.write_str("\norder ids in no sequence")?;
         }
         if self.lines.iter().any(Line::is_short) {
             f.write_str("\nmeasured for less than a second here and there, which says little: give it more --orders")?;
