@@ -124,7 +124,7 @@ impl<'a> Session<'a> {
         Ok(u64::from(originals) + copied)
     }
 
-    /// What the order ids of the present measurement begin with.
+    /// What the order ids of the present measurement hold, before a hyphen.
     fn id(&self) -> String {
         format!("r{:04}", self.runs)
     }
