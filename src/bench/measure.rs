@@ -136,9 +136,7 @@ impl<'a> Session<'a> {
         let doing =
             |what: &str| self.bar.set_message(format!("{}: {}{what}", run.workload.name(), run.contender.name()));
         let count = run.orders as usize + run.backlog as usize;
-        let orders = Orders::new(run.workload, &shelf, &id).with_bytes(run.order_bytes);
-        let orders = orders.scattered(self.plan.scattered_ids).take(count);
-        let messages = orders.map(|(id, body)| (Some(id), body));
+        let messages = self.orders(run, &shelf, &id).take(count).map(|(id, body)| (Some(id), body));
         let mut waiting = 0;
         let published = |orders| {
             waiting += orders;
@@ -157,6 +155,11 @@ impl<'a> Session<'a> {
         self.sweep(run).await?;
         let books = self.books(run, &id).await?;
         Ok(Sample { orders: run.orders, rate, usage, latencies, books })
+    }
+
+    /// Orders as the plan wants them, with ids that hold `id`.
+    fn orders(&self, run: Run, shelf: &str, id: &str) -> Orders {
+        Orders::new(run.workload, shelf, id).with_bytes(run.order_bytes).scattered(self.plan.scattered_ids)
     }
 
     /// The shelf's name. What sells out is a new SKU each time.
@@ -214,8 +217,7 @@ impl<'a> Session<'a> {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
-        let orders = Orders::new(run.workload, shelf, &format!("{id}light")).with_bytes(run.order_bytes);
-        let orders = orders.scattered(self.plan.scattered_ids);
+        let orders = self.orders(run, shelf, &format!("{id}light"));
         light::latencies(self, run, orders, run.light, listener).await
     }
 

@@ -156,11 +156,12 @@ impl Iterator for Orders {
         }
         self.next += 1;
         let mut body = self.body(&id);
-        let length = body.to_string().len();
-        if length < self.bytes {
-            body["note"] = ".".repeat(self.bytes.saturating_sub(length + NOTE.len())).into();
+        let mut text = body.to_string();
+        if text.len() < self.bytes {
+            body["note"] = ".".repeat(self.bytes.saturating_sub(text.len() + NOTE.len())).into();
+            text = body.to_string();
         }
-        Some((id, body.to_string().into_bytes()))
+        Some((id, text.into_bytes()))
     }
 }
 

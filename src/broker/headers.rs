@@ -3,19 +3,19 @@
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 
 /// Why a message is dead.
-pub(super) const REASON: &str = "lastunit-reason";
+pub(crate) const REASON: &str = "lastunit-reason";
 /// More about it: JSON text.
-pub(super) const DETAIL: &str = "lastunit-detail";
+pub(crate) const DETAIL: &str = "lastunit-detail";
 /// Passes through the delay queues.
-pub(super) const ATTEMPTS: &str = "lastunit-attempts";
+pub(crate) const ATTEMPTS: &str = "lastunit-attempts";
 /// When it died, RFC 3339.
-pub(super) const DIED_AT: &str = "lastunit-died-at";
+pub(crate) const DIED_AT: &str = "lastunit-died-at";
 /// The exchange it was first sent to.
-pub(super) const EXCHANGE: &str = "lastunit-exchange";
+pub(crate) const EXCHANGE: &str = "lastunit-exchange";
 /// The routing key it was first sent with.
-pub(super) const ROUTING_KEY: &str = "lastunit-routing-key";
+pub(crate) const ROUTING_KEY: &str = "lastunit-routing-key";
 /// By which a returned message is recognised: message ids of others may be absent, or repeat.
-pub(super) const PUBLISH_ID: &str = "lastunit-publish-id";
+pub(crate) const PUBLISH_ID: &str = "lastunit-publish-id";
 /// The revision that a replay decides.
 const REVISION: &str = "lastunit-revision";
 /// The broker's count of deliveries that nobody settled.

@@ -22,7 +22,7 @@ mod command;
 pub(crate) mod connection;
 mod consumer;
 mod detail;
-mod headers;
+pub(crate) mod headers;
 mod incoming;
 mod inspector;
 mod look;

@@ -11,7 +11,7 @@ use lapin::{BasicProperties, Channel, Confirmation, Connection, Consumer};
 use uuid::Uuid;
 
 use super::super::Error;
-use crate::broker::{Names, connection};
+use crate::broker::{Names, connection, headers};
 use crate::config;
 use crate::order::OrderId;
 use crate::outcome::{dead_letter_reason, event_id};
@@ -76,15 +76,15 @@ impl DeadLetter<'_> {
     /// The order's own, with the worker's headers.
     fn properties(&self, reason: &str) -> BasicProperties {
         let text = |text: &str| AMQPValue::LongString(text.into());
-        let mut headers = FieldTable::default();
-        headers.insert("lastunit-reason".into(), text(reason));
-        headers.insert("lastunit-detail".into(), text(&self.detail));
-        headers.insert("lastunit-died-at".into(), text(&Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true)));
-        headers.insert("lastunit-attempts".into(), AMQPValue::LongLongInt(0));
-        headers.insert("lastunit-exchange".into(), text(self.order.exchange.as_str()));
-        headers.insert("lastunit-routing-key".into(), text(self.order.routing_key.as_str()));
-        headers.insert("lastunit-publish-id".into(), text(&Uuid::new_v4().to_string()));
-        self.order.properties.clone().with_delivery_mode(PERSISTENT).with_headers(headers)
+        let mut table = FieldTable::default();
+        table.insert(headers::REASON.into(), text(reason));
+        table.insert(headers::DETAIL.into(), text(&self.detail));
+        table.insert(headers::DIED_AT.into(), text(&Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true)));
+        table.insert(headers::ATTEMPTS.into(), AMQPValue::LongLongInt(0));
+        table.insert(headers::EXCHANGE.into(), text(self.order.exchange.as_str()));
+        table.insert(headers::ROUTING_KEY.into(), text(self.order.routing_key.as_str()));
+        table.insert(headers::PUBLISH_ID.into(), text(&Uuid::new_v4().to_string()));
+        self.order.properties.clone().with_delivery_mode(PERSISTENT).with_headers(table)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the broker allows: every order is consumed, its event published and confirmed, and acknowledged. No lease, no
-//! database; each order is `reserved`, or else each is rejected, with a dead letter. Many messages are on their way at once, and one acknowledgement covers many.
+//! database; each order is `reserved`, or else each is rejected, with a dead letter. Many messages are on their way at
+//! once, and one acknowledgement covers many.
 
 use std::future::Future;
 use std::pin::pin;
