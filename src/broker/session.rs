@@ -188,7 +188,8 @@ impl Session {
         }
     }
 
-    /// Sends acknowledgements, and opens the window once a message that was taken alone proved harmless.
+    /// Sends acknowledgements, and opens the window once a message that was taken alone proved harmless. The old subscription
+    /// ends before the acknowledgement that would bring its next message: that would not count for the new one's prefetch.
     async fn acknowledge(
         &mut self,
         tags: Vec<Tag>,
@@ -200,25 +201,30 @@ impl Session {
         if plan == Plan::default() {
             return Ok(());
         }
+        let alone = self.width == Width::One && !self.stopped && self.unacked.outstanding() == 0;
+        let widens = alone && caution.settled(self.suspect);
+        if widens {
+            self.width = Width::Many;
+            self.end_subscription(events, caution).await?;
+        }
         self.send(plan, caution).await?;
         self.proved = true;
-        let alone = self.width == Width::One && !self.stopped && self.unacked.outstanding() == 0;
-        if alone && caution.settled(self.suspect) {
-            self.widen(events, caution).await?;
-        }
-        Ok(())
+        if widens { self.subscribe_to_many().await } else { Ok(()) }
     }
 
-    /// The message that was taken alone has been worked on and killed nobody; it is not settled only because it waits.
+    /// The message that was taken alone has been worked on and killed nobody; it is not settled only because it waits. As long
+    /// as it does, it is one more than the new subscription's prefetch.
     async fn widen_beside_one(
         &mut self,
         events: &mpsc::UnboundedSender<Event>,
         caution: &mut Caution,
     ) -> Result<(), End> {
-        if self.width == Width::One && !self.stopped && !self.suspect && caution.is_over() {
-            self.widen(events, caution).await?;
+        if self.width == Width::Many || self.stopped || self.suspect || !caution.is_over() {
+            return Ok(());
         }
-        Ok(())
+        self.width = Width::Many;
+        self.end_subscription(events, caution).await?;
+        self.subscribe_to_many().await
     }
 
     async fn send(&mut self, plan: Plan, caution: &mut Caution) -> Result<(), End> {
@@ -247,14 +253,7 @@ impl Session {
         End::Unreadable(told)
     }
 
-    /// A quorum queue takes a new prefetch only for a new subscription: cancel, take what had been sent before, subscribe
-    /// again on the same channel. What is unacknowledged stays so.
-    async fn widen(&mut self, events: &mpsc::UnboundedSender<Event>, caution: &mut Caution) -> Result<(), End> {
-        self.width = Width::Many;
-        self.end_subscription(events, caution).await?;
-        self.subscribe_to_many().await
-    }
-
+    /// A quorum queue takes a new prefetch only for a new subscription, on the same channel. What is unacknowledged stays so.
     async fn subscribe_to_many(&mut self) -> Result<(), End> {
         self.window = self.budget.window();
         self.stream = subscribe(&self.channel, &self.queue, self.window, self.limit).await.map_err(End::Lost)?;
