@@ -1,7 +1,7 @@
 //! What every part of a worker has in hand.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -36,6 +36,8 @@ pub struct Context {
     pub metrics: Arc<Metrics>,
     /// How senders behave.
     pub duplicates: Duplicates,
+    /// Messages whose outcomes are on their way to the broker.
+    pub outbound: Outbound,
     /// Sessions up to this one have ended: their deliveries come again.
     ended_session: AtomicU64,
     /// The worker has been told to stop.
@@ -59,6 +61,7 @@ impl Context {
             health,
             metrics,
             duplicates: Duplicates::default(),
+            outbound: Outbound::default(),
             ended_session: AtomicU64::new(0),
             draining: watch::Sender::new(false),
         }
@@ -118,6 +121,34 @@ impl Duplicates {
     pub fn are_likely(&self) -> bool {
         let count_down = |left: u32| left.checked_sub(1);
         self.0.try_update(Ordering::Relaxed, Ordering::Relaxed, count_down).is_ok()
+    }
+}
+
+/// Messages that are decided and not acknowledged yet.
+#[derive(Debug, Default)]
+pub struct Outbound(AtomicUsize);
+
+impl Outbound {
+    /// So many set out; they have arrived when this is dropped.
+    pub fn set_out(&self, messages: usize) -> impl Drop {
+        self.0.fetch_add(messages, Ordering::Relaxed);
+        Arrival { outbound: self, messages }
+    }
+
+    /// How many are on their way.
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+struct Arrival<'a> {
+    outbound: &'a Outbound,
+    messages: usize,
+}
+
+impl Drop for Arrival<'_> {
+    fn drop(&mut self) {
+        self.outbound.0.fetch_sub(self.messages, Ordering::Relaxed);
     }
 }
 

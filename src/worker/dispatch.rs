@@ -14,7 +14,7 @@ use super::context::{Context, Trouble};
 use super::idle::Idle;
 use super::intake::{self, Intake};
 use super::outage::{Action, Outage};
-use super::pace::Pace;
+use super::pace::{Crowd, Pace};
 use super::settle::{Settled, settle};
 use super::succession::Succession;
 use super::waiting::{Batch, BatchId, BatchLimits, Job, Overdue, Waiting};
@@ -260,14 +260,18 @@ impl Dispatcher {
     /// During an outage one batch is tried at a time, once the services have answered.
     fn may_start(&self, now: Instant) -> bool {
         match &self.outage {
-            None => self.pace.may_start(self.waiting.crowd(), now),
+            None => self.pace.may_start(self.crowd(), now),
             Some(outage) => outage.on_trial() && self.pace.in_work() == 0,
         }
     }
 
+    fn crowd(&self) -> Crowd {
+        self.waiting.crowd(self.context.outbound.count())
+    }
+
     fn next_alarm(&self) -> Option<Instant> {
         let outage = self.outage.as_ref().and_then(Outage::next_alarm);
-        let pace = self.pace.next_alarm().filter(|_| self.outage.is_none() && self.waiting.can_start());
+        let pace = self.pace.next_alarm(self.crowd()).filter(|_| self.outage.is_none() && self.waiting.can_start());
         self.waiting.next_alarm().into_iter().chain(outage).chain(pace).min()
     }
 

@@ -1,9 +1,10 @@
 //! PURE. When to start the next batch: few large transactions under load, no order held up by a slow one.
 //!
 //! A transaction costs round trips and an fsync, whatever its size; so while one batch is in work, the orders that come
-//! in are better kept together for the next, which takes its leases when this one commits. But a batch that takes
-//! unusually long (it waits for a lock, or recovers counters) must not hold up the others, and one that is full gains
-//! nothing by waiting. How long is usual is measured: a moving average, so that nothing here has to be tuned.
+//! in are better kept together for the next, which takes its leases when this one commits. The same while many orders
+//! are decided and not published yet: deciding more would only make them wait there, behind the others. But a batch that
+//! takes unusually long (it waits for a lock, or recovers counters) must not hold up the others, and one that is full
+//! gains nothing by waiting. How long is usual is measured: a moving average, so that nothing here has to be tuned.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -29,13 +30,15 @@ struct InWork {
     commits: bool,
 }
 
-/// What waits for a batch.
+/// What another batch would find.
 #[derive(Clone, Copy, Debug)]
 pub struct Crowd {
-    /// The orders that could start now fill one.
-    pub full: bool,
-    /// All orders, whatever they wait for, are worth one.
-    pub worth_it: bool,
+    /// The orders that could start now fill it.
+    pub ready: bool,
+    /// All orders would, whatever they wait for.
+    pub waiting: bool,
+    /// Many orders are decided and not published yet.
+    pub congested: bool,
 }
 
 impl Pace {
@@ -48,17 +51,19 @@ impl Pace {
     /// Whether a batch may start now.
     #[must_use]
     pub fn may_start(&self, crowd: Crowd, now: Instant) -> bool {
-        self.in_work.is_empty()
-            || (self.in_work.len() < self.most
-                && (crowd.full
-                    || (crowd.worth_it && self.in_work.values().all(|batch| batch.commits))
-                    || self.next_alarm().is_some_and(|at| at <= now)))
+        let idle = self.in_work.is_empty();
+        let all_commit = || self.in_work.values().all(|batch| batch.commits);
+        let is_late = || self.next_alarm(crowd).is_some_and(|at| at <= now);
+        let is_time = || idle || (crowd.waiting && all_commit()) || is_late();
+        let is_full = crowd.ready || (crowd.waiting && idle);
+        self.in_work.len() < self.most && (is_full || (!crowd.congested && is_time()))
     }
 
     /// When a batch that is not full may start although others are in work; `None` when that is not a matter of time.
     #[must_use]
-    pub fn next_alarm(&self) -> Option<Instant> {
-        let (_, newest) = self.in_work.last_key_value().filter(|_| self.in_work.len() < self.most)?;
+    pub fn next_alarm(&self, crowd: Crowd) -> Option<Instant> {
+        let may_start = self.in_work.len() < self.most && !crowd.congested;
+        let (_, newest) = self.in_work.last_key_value().filter(|_| may_start)?;
         Some(newest.since + self.patience())
     }
 
@@ -100,17 +105,17 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    const NOBODY: Crowd = Crowd { full: false, worth_it: false };
-    const FEW: Crowd = Crowd { full: false, worth_it: true };
-    const MANY: Crowd = Crowd { full: true, worth_it: true };
+    const FEW: Crowd = Crowd { ready: false, waiting: false, congested: false };
+    const ENOUGH: Crowd = Crowd { waiting: true, ..FEW };
+    const MANY: Crowd = Crowd { ready: true, ..ENOUGH };
 
     #[test]
     fn an_idle_worker_starts_at_once_and_a_busy_one_collects() {
         let now = Instant::now();
         let mut pace = Pace::new(2);
-        assert!(pace.may_start(NOBODY, now));
+        assert!(pace.may_start(FEW, now));
         pace.start(BatchId(0), now);
-        assert!(!pace.may_start(FEW, now), "the next batch collects");
+        assert!(!pace.may_start(ENOUGH, now), "the next batch collects");
         assert!(pace.may_start(MANY, now), "a full one gains nothing by waiting");
         pace.start(BatchId(1), now);
         assert!(!pace.may_start(MANY, now), "no more than the most");
@@ -122,10 +127,10 @@ mod tests {
         let mut pace = Pace::new(3);
         pace.start(BatchId(0), now);
         pace.commits(BatchId(0));
-        assert!(pace.may_start(FEW, now));
-        assert!(!pace.may_start(NOBODY, now));
+        assert!(pace.may_start(ENOUGH, now));
+        assert!(!pace.may_start(FEW, now));
         pace.start(BatchId(1), now);
-        assert!(!pace.may_start(FEW, now), "one does already");
+        assert!(!pace.may_start(ENOUGH, now), "one does already");
     }
 
     #[test]
@@ -137,9 +142,23 @@ mod tests {
             pace.end(BatchId(n), 5 * MS, start + 15 * MS);
         }
         pace.start(BatchId(100), start);
-        let alarm = pace.next_alarm().expect("an alarm");
+        let alarm = pace.next_alarm(FEW).expect("an alarm");
         assert!(alarm > start + 15 * MS && alarm < start + 25 * MS);
-        assert!(!pace.may_start(NOBODY, start + 15 * MS));
-        assert!(pace.may_start(NOBODY, alarm));
+        assert!(!pace.may_start(FEW, start + 15 * MS));
+        assert!(pace.may_start(FEW, alarm));
+    }
+
+    #[test]
+    fn what_would_wait_to_be_published_is_collected_until_it_fills_a_batch() {
+        let now = Instant::now();
+        let mut pace = Pace::new(2);
+        let congested = |crowd| Crowd { congested: true, ..crowd };
+        assert!(!pace.may_start(congested(FEW), now), "they would not be published sooner");
+        assert!(pace.may_start(congested(ENOUGH), now) && pace.may_start(congested(MANY), now));
+        pace.start(BatchId(0), now);
+        pace.commits(BatchId(0));
+        assert!(!pace.may_start(congested(ENOUGH), now), "this one comes before them");
+        assert_eq!(pace.next_alarm(congested(FEW)), None, "the end of a publication is not a matter of time");
+        assert!(!pace.may_start(congested(FEW), now + Duration::from_secs(60)));
     }
 }

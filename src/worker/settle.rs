@@ -34,6 +34,7 @@ pub async fn settle(context: &Context, settled: Vec<Settled>) {
     if settled.is_empty() {
         return;
     }
+    let _arrival = context.outbound.set_out(settled.len());
     reach(&context.holder, Point::BeforeSettle).await;
     let mut open: Vec<Open> = settled.into_iter().map(|settled| publishable(context, settled)).collect();
     let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));

@@ -28,9 +28,9 @@ use crate::fence::FenceToken;
 use crate::lease::Request;
 use crate::order::{Order, Sku};
 
-/// One in this many of the orders that a batch may hold is worth one: its round trips and its fsync hardly count beside
-/// their rows.
-const WORTH_A_BATCH: usize = 4;
+/// One in this many of the orders that a batch may hold: when so many are decided and not published yet, deciding more would
+/// only make them wait there.
+const CONGESTED: usize = 2;
 
 /// An order in the worker's hands.
 #[derive(Clone, Debug)]
@@ -100,6 +100,8 @@ pub struct Waiting {
     /// How long an order waits for contested SKUs.
     patience: Duration,
     jobs: HashMap<u64, Job>,
+    /// Lines of all of them.
+    lines: usize,
     lanes: HashMap<Sku, Lane>,
     ready: Ready,
     /// Contested lanes by the time of their next try.
@@ -133,6 +135,7 @@ impl Waiting {
             limits,
             patience,
             jobs: HashMap::new(),
+            lines: 0,
             lanes: HashMap::new(),
             ready: Ready::default(),
             alarms: BTreeSet::new(),
@@ -164,11 +167,16 @@ impl Waiting {
         !self.ready.is_empty()
     }
 
-    /// Whether another batch makes sense.
+    /// Whether another batch makes sense, while so many orders are decided and not published yet.
     #[must_use]
-    pub fn crowd(&self) -> Crowd {
-        let full = self.ready.len() >= self.limits.max_orders || self.ready.lines() >= self.limits.max_lines;
-        Crowd { full, worth_it: self.jobs.len() >= self.limits.max_orders.div_ceil(WORTH_A_BATCH) }
+    pub fn crowd(&self, outbound: usize) -> Crowd {
+        let most = self.limits.max_orders;
+        let fill = |orders, lines| orders >= most || lines >= self.limits.max_lines;
+        Crowd {
+            ready: fill(self.ready.len(), self.ready.lines()),
+            waiting: fill(self.jobs.len(), self.lines),
+            congested: outbound >= most.div_ceil(CONGESTED),
+        }
     }
 
     /// An order takes its place, by its arrival, in the lanes of its SKUs.
@@ -184,6 +192,7 @@ impl Waiting {
             self.ready.remove(arrival);
         }
         let (arrival, order) = (job.arrival, job.order.clone());
+        self.lines += order.lines.len();
         self.jobs.insert(arrival, job);
         if self.starts(arrival, &order, |_| false) {
             self.ready.insert(arrival, &order);
@@ -202,6 +211,7 @@ impl Waiting {
             self.ready.remove(arrival);
             lines += size;
             let Some(job) = self.jobs.remove(&arrival) else { continue };
+            self.lines -= size;
             self.move_up(&job, &mut taking, now);
             jobs.push(job);
         }
@@ -324,6 +334,7 @@ impl Waiting {
     pub fn retain(&mut self, keep: impl Fn(&Job) -> bool) {
         let gone: Vec<Job> = self.jobs.extract_if(|_, job| !keep(job)).map(|(_, job)| job).collect();
         for job in &gone {
+            self.lines -= job.order.lines.len();
             self.ready.remove(job.arrival);
             for line in &job.order.lines {
                 if let Some(lane) = self.lanes.get_mut(&line.sku) {

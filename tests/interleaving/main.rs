@@ -5,6 +5,7 @@
 mod support;
 
 mod acquisition;
+mod collecting;
 mod decisions;
 mod recovery;
 mod scene;

@@ -131,6 +131,16 @@ impl Scene {
         FenceToken::from_row(token).expect("a token")
     }
 
+    /// The transaction that decided an order.
+    pub async fn commit_of(&self, order: &str) -> Vec<String> {
+        self.sql.texts("commit_id", &format!("reservation where order_id = '{order}'")).await
+    }
+
+    /// Waits until no order waits for a worker.
+    pub async fn all_taken(&self) {
+        eventually("all are taken", SOON, async || equal(self.sandbox.rabbit.count("orders").await, 0)).await;
+    }
+
     /// Changes the stock behind everybody's back.
     pub async fn change(&self, change: Change) {
         let changes = [(sku(), change)].into();

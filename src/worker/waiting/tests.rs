@@ -256,7 +256,7 @@ fn a_lane_that_nobody_waits_in_any_more_is_forgotten_with_what_it_was_contested_
     assert!(waiting.put_back(jobs, now).is_empty());
     waiting.tick(now + PATIENCE);
     waiting.retain(|_| false);
-    assert!(waiting.lanes.is_empty());
+    assert!(waiting.lanes.is_empty() && waiting.lines == 0);
 }
 
 #[test]
@@ -305,6 +305,7 @@ proptest! {
             let expected = oracle(&plain, &busy.keys().cloned().collect());
             let batch = waiting.take_batch(Instant::now());
             prop_assert_eq!(batch.as_ref().map(arrivals).unwrap_or_default(), expected.clone());
+            prop_assert_eq!(waiting.lines, waiting.jobs.values().map(|job| job.order.lines.len()).sum::<usize>());
             if let Some(batch) = batch {
                 let mut behind = HashSet::new();
                 for sku in expected.iter().flat_map(|arrival| plain.remove(arrival).expect("a waiting order")) {
