@@ -82,7 +82,7 @@ const TABLES: [&str; 4] = [
         quantity {int} NOT NULL,
         fence_token {int} NOT NULL,
         PRIMARY KEY (order_id, sku),
-        CONSTRAINT reservation_line_takes_units CHECK (quantity > 0){line_index}
+        CONSTRAINT reservation_line_takes_units CHECK (quantity > 0)
     ){keyed}",
     "CREATE TABLE IF NOT EXISTS stock_adjustment (
         id {serial},
@@ -94,16 +94,15 @@ const TABLES: [&str; 4] = [
 ];
 
 /// Only a hold with a deadline is ever looked for by it: a partial index costs the others nothing.
-const INDEXES: [&str; 3] = [
+const INDEXES: [&str; 2] = [
     "CREATE INDEX IF NOT EXISTS reservation_deadline ON reservation (status, expires_at) WHERE expires_at IS NOT NULL",
-    "CREATE INDEX IF NOT EXISTS reservation_line_by_sku ON reservation_line (sku, fence_token)",
     "CREATE INDEX IF NOT EXISTS stock_adjustment_by_sku ON stock_adjustment (sku)",
 ];
 
 /// What a database calls the types of the tables.
 type Words = [(&'static str, &'static str)];
 
-const POSTGRES: [(&str, &str); 14] = [
+const POSTGRES: [(&str, &str); 13] = [
     ("{id}", "text COLLATE \"C\""),
     ("{int}", "bigint"),
     ("{small}", "integer"),
@@ -116,12 +115,11 @@ const POSTGRES: [(&str, &str); 14] = [
     ("{plain}", ""),
     ("{keyed}", ""),
     ("{deadline_index}", ""),
-    ("{line_index}", ""),
     ("{adjustment_index}", ""),
 ];
 
 /// A row of a keyed table lives in its primary key's tree, not beside it.
-const SQLITE: [(&str, &str); 14] = [
+const SQLITE: [(&str, &str); 13] = [
     ("{id}", "TEXT"),
     ("{int}", "INTEGER"),
     ("{small}", "INTEGER"),
@@ -134,13 +132,12 @@ const SQLITE: [(&str, &str); 14] = [
     ("{plain}", " STRICT"),
     ("{keyed}", " STRICT, WITHOUT ROWID"),
     ("{deadline_index}", ""),
-    ("{line_index}", ""),
     ("{adjustment_index}", ""),
 ];
 
 /// An index is made with its table, because MySQL has no `CREATE INDEX IF NOT EXISTS`. `DATETIME` holds UTC; a `TIMESTAMP`
 /// would end in 2038.
-const MYSQL: [(&str, &str); 14] = [
+const MYSQL: [(&str, &str); 13] = [
     ("{id}", "varchar(255) CHARACTER SET utf8mb4 COLLATE {collation}"),
     ("{int}", "bigint"),
     ("{small}", "int"),
@@ -153,7 +150,6 @@ const MYSQL: [(&str, &str); 14] = [
     ("{plain}", " ENGINE=InnoDB"),
     ("{keyed}", " ENGINE=InnoDB"),
     ("{deadline_index}", ", INDEX reservation_deadline (status, expires_at)"),
-    ("{line_index}", ", INDEX reservation_line_by_sku (sku, fence_token)"),
     ("{adjustment_index}", ", INDEX stock_adjustment_by_sku (sku)"),
 ];
 

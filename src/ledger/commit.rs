@@ -79,7 +79,7 @@ async fn insert_decisions(pool: &Pool, transaction: &Transaction<'_>, batch: &Ba
         let bound = Bound::rows(dialect, &DECISIONS, rows)?
             .with("commit_id", batch.commit_id.to_string())
             .with("at", dialect.time(batch.decided_at));
-        match transaction.execute(&pool.texts().insert_decisions, &bound).await {
+        match transaction.execute(&pool.texts().insert_decisions, bound).await {
             Ok(rows) => expect(rows, part.len(), "decisions")?,
             Err(Fault::Duplicate(_)) => return Ok(false),
             Err(fault) => return Err(fault),
@@ -111,7 +111,7 @@ async fn take_stock(pool: &Pool, transaction: &Transaction<'_>, batch: &Batch) -
         .iter()
         .map(|(sku, (take, token))| [Cell::Text(sku.as_str()), Cell::Int(*take), Cell::Int(token.to_row())]);
     let bound = Bound::rows(pool.dialect(), &TAKES, rows)?.with("at", pool.dialect().time(batch.decided_at));
-    let passed = transaction.execute(&pool.texts().take_stock, &bound).await?;
+    let passed = transaction.execute(&pool.texts().take_stock, bound).await?;
     Ok(passed == batch.stock.len() as u64)
 }
 
@@ -130,7 +130,7 @@ async fn insert_lines(pool: &Pool, transaction: &Transaction<'_>, batch: &Batch)
         return Ok(());
     }
     let bound = Bound::rows(pool.dialect(), &LINES, rows.into_iter())?;
-    expect(transaction.execute(&pool.texts().insert_lines, &bound).await?, count, "lines")
+    expect(transaction.execute(&pool.texts().insert_lines, bound).await?, count, "lines")
 }
 
 /// A set-based insert that did not insert the whole set is a fault of this program or of its reading of the database.

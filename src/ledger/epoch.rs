@@ -52,7 +52,7 @@ pub(super) async fn advance(pool: &Pool, skus: &[Sku]) -> Result<HashMap<Sku, Ad
 /// One statement, which says whose rows it moved.
 async fn set(pool: &Pool, steps: &[Step]) -> Result<HashSet<Sku>, Fault> {
     let transaction = pool.begin().await?;
-    let moved = transaction.query(&pool.texts().advance_fences, &fences(pool, steps)?).await?;
+    let moved = transaction.query(&pool.texts().advance_fences, fences(pool, steps)?).await?;
     let won = moved.iter().map(|row| id(row, 0)).collect::<Result<_, _>>()?;
     transaction.commit().await?;
     Ok(won)
@@ -62,11 +62,11 @@ async fn set(pool: &Pool, steps: &[Step]) -> Result<HashSet<Sku>, Fault> {
 async fn lock_and_set(pool: &Pool, steps: &[Step]) -> Result<HashSet<Sku>, Fault> {
     let transaction = pool.begin().await?;
     let skus: Vec<Sku> = steps.iter().map(|step| step.sku.clone()).collect();
-    let locked = transaction.query(&pool.texts().lock_stock, &keys(pool, &skus)?).await?;
+    let locked = transaction.query(&pool.texts().lock_stock, keys(pool, &skus)?).await?;
     let locked = locked.iter().map(stock_row).collect::<Result<HashMap<_, _>, _>>()?;
     let unmoved = |step: &&Step| locked.get(&step.sku).is_some_and(|row| row.fence == step.expected);
     let won: HashSet<Sku> = steps.iter().filter(unmoved).map(|step| step.sku.clone()).collect();
-    let moved = transaction.execute(&pool.texts().advance_fences, &fences(pool, steps)?).await?;
+    let moved = transaction.execute(&pool.texts().advance_fences, fences(pool, steps)?).await?;
     super::commit::expect(moved, won.len(), "fences")?;
     transaction.commit().await?;
     Ok(won)

@@ -192,7 +192,7 @@ impl Pool {
     }
 
     /// Reads outside of a transaction.
-    pub(super) async fn query(&self, text: &Text, bound: &Bound) -> Result<Vec<QueryResult>, Fault> {
+    pub(super) async fn query(&self, text: &Text, bound: Bound) -> Result<Vec<QueryResult>, Fault> {
         let rows = self.db.pool.query_all_raw(text.bind(bound)?).await;
         rows.map_err(|error| Fault::from(error).before_any_write())
     }
@@ -221,12 +221,12 @@ pub(super) struct Transaction<'a> {
 
 impl Transaction<'_> {
     /// Runs a statement; returns the number of rows that it touched.
-    pub(super) async fn execute(&self, text: &Text, bound: &Bound) -> Result<u64, Fault> {
+    pub(super) async fn execute(&self, text: &Text, bound: Bound) -> Result<u64, Fault> {
         Ok(self.inner.execute_raw(text.bind(bound)?).await?.rows_affected())
     }
 
     /// Runs a statement that returns rows.
-    pub(super) async fn query(&self, text: &Text, bound: &Bound) -> Result<Vec<QueryResult>, Fault> {
+    pub(super) async fn query(&self, text: &Text, bound: Bound) -> Result<Vec<QueryResult>, Fault> {
         Ok(self.inner.query_all_raw(text.bind(bound)?).await?)
     }
 

@@ -25,7 +25,7 @@ pub(super) async fn stock(pool: &Pool, skus: &[Sku]) -> Result<Vec<(Sku, StockRo
     if skus.is_empty() {
         return Ok(Vec::new());
     }
-    let rows = pool.query(&pool.texts().read_stock, &keys(pool, skus)?).await?;
+    let rows = pool.query(&pool.texts().read_stock, keys(pool, skus)?).await?;
     rows.iter().map(stock_row).collect()
 }
 
@@ -41,7 +41,7 @@ async fn decisions(pool: &Pool, orders: &[OrderId]) -> Result<Vec<(OrderId, Reco
     if orders.is_empty() {
         return Ok(Vec::new());
     }
-    let rows = pool.query(&pool.texts().read_decisions, &keys(pool, orders)?).await?;
+    let rows = pool.query(&pool.texts().read_decisions, keys(pool, orders)?).await?;
     rows.iter().map(decision).collect()
 }
 

@@ -68,13 +68,14 @@ impl Text {
         }
     }
 
-    /// Binds the values.
-    pub(super) fn bind(&self, bound: &Bound) -> Result<Statement, Fault> {
-        let value = |name: &String| {
-            let missing = || Fault::Failed(format!("{name} is not bound in: {}", self.sql));
-            bound.0.get(name.as_str()).cloned().ok_or_else(missing)
+    /// Binds the values. They can be large: only one that is needed again is copied.
+    pub(super) fn bind(&self, mut bound: Bound) -> Result<Statement, Fault> {
+        let value = |(position, name): (usize, &String)| {
+            let again = self.names[position + 1..].contains(name);
+            let value = if again { bound.0.get(name.as_str()).cloned() } else { bound.0.remove(name.as_str()) };
+            value.ok_or_else(|| Fault::Failed(format!("{name} is not bound in: {}", self.sql)))
         };
-        let values = self.names.iter().map(value).collect::<Result<Vec<_>, _>>()?;
+        let values = self.names.iter().enumerate().map(value).collect::<Result<Vec<_>, _>>()?;
         Ok(Statement::from_sql_and_values(self.dialect.backend(), self.sql.clone(), values))
     }
 }
@@ -88,7 +89,7 @@ pub(super) enum Cell<'a> {
 }
 
 /// The values of a statement, by name.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Bound(HashMap<&'static str, Value>);
 
 impl Bound {
@@ -200,6 +201,6 @@ mod tests {
     #[test]
     fn a_forgotten_value_is_an_error_and_not_a_null() {
         let text = TEMPLATE.compile(Dialect::Sqlite);
-        assert!(matches!(text.bind(&Bound::default()), Err(Fault::Failed(_))));
+        assert!(matches!(text.bind(Bound::default()), Err(Fault::Failed(_))));
     }
 }

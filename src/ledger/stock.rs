@@ -139,8 +139,8 @@ async fn lock(
     let skus: Vec<Sku> = part.iter().map(|(sku, _)| (*sku).clone()).collect();
     let create = keys(pool, &skus)?.with("at", pool.dialect().time(at));
     // How many rows are new is of no interest, and MySQL counts an existing one as well.
-    let _created: u64 = transaction.execute(&pool.texts().create_stock, &create).await?;
-    let rows = transaction.query(&pool.texts().lock_stock, &keys(pool, &skus)?).await?;
+    let _created: u64 = transaction.execute(&pool.texts().create_stock, create).await?;
+    let rows = transaction.query(&pool.texts().lock_stock, keys(pool, &skus)?).await?;
     let available = |row| stock_row(row).map(|(sku, row)| (sku, row.available));
     rows.iter().map(available).collect()
 }
@@ -157,8 +157,8 @@ async fn write(
     }
     let rows = changed.iter().map(|changed| [Cell::Text(changed.sku.as_str()), Cell::Int(changed.delta)]);
     let bound = Bound::rows(pool.dialect(), &DELTAS, rows)?.with("reason", reason).with("at", pool.dialect().time(at));
-    expect(transaction.execute(&pool.texts().change_stock, &bound).await?, changed.len(), "stock rows")?;
-    expect(transaction.execute(&pool.texts().insert_adjustments, &bound).await?, changed.len(), "adjustments")
+    expect(transaction.execute(&pool.texts().change_stock, bound.clone()).await?, changed.len(), "stock rows")?;
+    expect(transaction.execute(&pool.texts().insert_adjustments, bound).await?, changed.len(), "adjustments")
 }
 
 #[cfg(test)]
