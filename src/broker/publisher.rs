@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
+use futures_util::FutureExt;
+use futures_util::future::maybe_done;
 use lapin::message::BasicReturnMessage;
 use lapin::options::BasicPublishOptions;
 use lapin::{Channel, Confirmation};
@@ -86,6 +86,9 @@ struct Batch<'a> {
     results: Vec<Option<Result<(), Error>>>,
     /// Where each mandatory message stands.
     mandatory: HashMap<&'a str, usize>,
+    returned: Vec<BasicReturnMessage>,
+    /// The channel has failed nobody yet.
+    intact: bool,
 }
 
 impl<'a> Batch<'a> {
@@ -94,44 +97,52 @@ impl<'a> Batch<'a> {
             .iter()
             .enumerate()
             .filter_map(|(index, message)| message.publish_id.as_deref().map(|id| (id, index)));
-        Self { messages, results: vec![None; messages.len()], mandatory: mandatory.collect() }
+        let (results, mandatory) = (vec![None; messages.len()], mandatory.collect());
+        Self { messages, results, mandatory, returned: Vec::new(), intact: true }
     }
 
     /// Publishes all at once, then collects confirms. Also tells whether the channel can be used again.
     async fn run(mut self, channel: &Channel, deadline: Instant) -> (Vec<Result<(), Error>>, bool) {
-        let mut waiting: FuturesUnordered<_> =
-            self.messages.iter().enumerate().map(|(index, message)| send(channel, index, message)).collect();
-        let mut returned = Vec::new();
-        let mut intact = true;
-        loop {
-            match timeout_at(deadline, waiting.next()).await {
-                Ok(None) => break,
-                Ok(Some((index, Ok(confirmation)))) => returned.extend(self.confirmed(index, confirmation)),
-                Ok(Some((index, Err(fault)))) => {
-                    intact = false;
-                    self.results[index] = Some(Err(connection::classify("publishing", &fault)));
-                }
-                Err(_) => {
-                    intact = false;
-                    break;
-                }
+        let mut sent: Vec<_> =
+            self.messages.iter().map(|message| Box::pin(maybe_done(send(channel, message)))).collect();
+        // Sets all out on their way, and wants to be awakened by none.
+        for sent in &mut sent {
+            sent.now_or_never();
+        }
+        // The last first: most confirms come in sequence, so that one awakening is enough for all.
+        let confirmed = async {
+            for sent in sent.iter_mut().rev() {
+                sent.await;
+            }
+        };
+        let in_time = timeout_at(deadline, confirmed).await.is_ok();
+        for (index, mut sent) in sent.into_iter().enumerate() {
+            // Out of time: the confirms of others may have come all the same.
+            (&mut sent).now_or_never();
+            if let Some(confirmation) = sent.as_mut().take_output() {
+                self.record(index, confirmation);
             }
         }
-        (self.finish(&returned, intact), intact)
+        let intact = in_time && self.intact;
+        (self.finish(intact), intact)
     }
 
-    fn confirmed(&mut self, index: usize, confirmation: Confirmation) -> Option<BasicReturnMessage> {
+    fn record(&mut self, index: usize, confirmation: lapin::Result<Confirmation>) {
         self.results[index] = Some(match &confirmation {
-            Confirmation::Ack(_) => Ok(()),
-            Confirmation::Nack(_) => Err(Error::Unavailable("the broker did not take responsibility (nack)".into())),
-            Confirmation::NotRequested => Err(Error::Unavailable("the channel does not confirm".into())),
+            Ok(Confirmation::Ack(_)) => Ok(()),
+            Ok(Confirmation::Nack(_)) => {
+                Err(Error::Unavailable("the broker did not take responsibility (nack)".into()))
+            }
+            Ok(Confirmation::NotRequested) => Err(Error::Unavailable("the channel does not confirm".into())),
+            Err(fault) => Err(connection::classify("publishing", fault)),
         });
-        confirmation.take_message()
+        self.intact &= confirmation.is_ok();
+        self.returned.extend(confirmation.ok().and_then(Confirmation::take_message));
     }
 
     /// With several mandatory messages in flight the client library hands a returned one over with whichever confirm
     /// comes next. All confirms together carry all returns, so only then is it certain who was returned.
-    fn finish(mut self, returned: &[BasicReturnMessage], complete: bool) -> Vec<Result<(), Error>> {
+    fn finish(mut self, complete: bool) -> Vec<Result<(), Error>> {
         if !complete {
             for &index in self.mandatory.values() {
                 if matches!(self.results[index], Some(Ok(()))) {
@@ -140,7 +151,7 @@ impl<'a> Batch<'a> {
                 }
             }
         }
-        for message in returned {
+        for message in &self.returned {
             match publish_id(message).and_then(|id| self.mandatory.get(id)) {
                 Some(&index) => {
                     let target = self.messages[index].target();
@@ -155,13 +166,10 @@ impl<'a> Batch<'a> {
     }
 }
 
-async fn send(channel: &Channel, index: usize, message: &Outgoing) -> (usize, lapin::Result<Confirmation>) {
+async fn send(channel: &Channel, message: &Outgoing) -> lapin::Result<Confirmation> {
     let options = BasicPublishOptions { mandatory: message.publish_id.is_some(), immediate: false };
     let (exchange, routing_key) = (headers::short(&message.exchange), headers::short(&message.routing_key));
-    let publishing = async {
-        channel.basic_publish(exchange, routing_key, options, message.body(), message.properties()).await?.await
-    };
-    (index, publishing.await)
+    channel.basic_publish(exchange, routing_key, options, message.body(), message.properties()).await?.await
 }
 
 fn publish_id(message: &BasicReturnMessage) -> Option<&str> {

@@ -1,13 +1,12 @@
 //! A baseline's ends at the broker: a connection to consume on, one to publish on.
 
 use chrono::{SecondsFormat, Utc};
-use futures_util::future::try_join_all;
 use lapin::message::Delivery;
 use lapin::options::{
     BasicCancelOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
-use lapin::{BasicProperties, Channel, Confirmation, Connection, Consumer};
+use lapin::{BasicProperties, Channel, Confirmation, Connection, Consumer, PublisherConfirm};
 use uuid::Uuid;
 
 use super::super::Error;
@@ -32,6 +31,12 @@ pub(super) struct DeadLetter<'a> {
     pub(super) order: &'a Delivery,
     /// What it was short of, as JSON.
     pub(super) detail: String,
+}
+
+/// What was published for one order, and is not confirmed yet.
+pub(super) struct Sent {
+    event: PublisherConfirm,
+    dead: Option<PublisherConfirm>,
 }
 
 /// A baseline's connections.
@@ -89,26 +94,24 @@ impl DeadLetter<'_> {
 }
 
 impl Outbox {
-    /// Publishes an event, and a dead letter where there is one; waits for both confirms. The broker gets messages like
-    /// the worker's: the same properties and headers.
+    /// Publishes an event, and a dead letter where there is one. The broker gets messages like the worker's: the same
+    /// properties and headers.
     pub(super) async fn publish(
         &self,
         kind: &'static str,
         order: &OrderId,
         event: &[u8],
         dead: Option<DeadLetter<'_>>,
-    ) -> Result<(), Error> {
+    ) -> Result<Sent, Error> {
         let properties = BasicProperties::default()
             .with_content_type("application/cloudevents+json".into())
             .with_delivery_mode(PERSISTENT)
             .with_message_id(event_id(order, 0, kind).to_string().into());
-        let mut publishing = vec![self.send(&self.outcomes, kind, event, false, properties)];
-        if let Some(dead) = &dead {
-            let reason = dead_letter_reason(Reason::SoldOut);
-            publishing.push(self.send(&self.dead, reason, &dead.order.data, true, dead.properties(reason)));
-        }
-        try_join_all(publishing).await?;
-        Ok(())
+        let event = self.send(&self.outcomes, kind, event, false, properties).await?;
+        let Some(dead) = dead else { return Ok(Sent { event, dead: None }) };
+        let reason = dead_letter_reason(Reason::SoldOut);
+        let dead = self.send(&self.dead, reason, &dead.order.data, true, dead.properties(reason)).await?;
+        Ok(Sent { event, dead: Some(dead) })
     }
 
     async fn send(
@@ -118,12 +121,23 @@ impl Outbox {
         body: &[u8],
         mandatory: bool,
         properties: BasicProperties,
-    ) -> Result<(), Error> {
+    ) -> lapin::Result<PublisherConfirm> {
         let options = BasicPublishOptions { mandatory, immediate: false };
-        let sent = self.channel.basic_publish(exchange.into(), key.into(), options, body, properties).await?;
-        match sent.await? {
-            Confirmation::Ack(None) => Ok(()),
-            Confirmation::Ack(Some(_)) | Confirmation::Nack(_) | Confirmation::NotRequested => Err(Error::Unconfirmed),
+        self.channel.basic_publish(exchange.into(), key.into(), options, body, properties).await
+    }
+}
+
+impl Sent {
+    /// Waits for the confirms, the last first.
+    pub(super) async fn confirmed(self) -> Result<(), Error> {
+        for sent in self.dead.into_iter().chain([self.event]) {
+            match sent.await? {
+                Confirmation::Ack(None) => {}
+                Confirmation::Ack(Some(_)) | Confirmation::Nack(_) | Confirmation::NotRequested => {
+                    return Err(Error::Unconfirmed);
+                }
+            }
         }
+        Ok(())
     }
 }

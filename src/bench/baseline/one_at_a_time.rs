@@ -90,7 +90,7 @@ impl Worker {
             }
         };
         self.leases.release(held).await?;
-        self.outbox.publish(kind, &order.id, &event, lost).await?;
+        self.outbox.publish(kind, &order.id, &event, lost).await?.confirmed().await?;
         if delivery.acker.ack(BasicAckOptions::default()).await? { Ok(()) } else { Err(Error::Unconfirmed) }
     }
 }

@@ -6,14 +6,13 @@ use std::future::Future;
 use std::pin::pin;
 
 use chrono::Utc;
-use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt};
 use lapin::message::Delivery;
 use lapin::options::BasicAckOptions;
 use serde_json::json;
 
 use super::super::Error;
-use super::link::{DeadLetter, Link, Outbox};
+use super::link::{DeadLetter, Link, Outbox, Sent};
 use super::read;
 use crate::config::Settings;
 use crate::order::{Line, Order};
@@ -53,11 +52,23 @@ async fn pass(
     settings: &Settings,
 ) -> Result<Option<Delivery>, Error> {
     let mut lot = lot.into_iter().collect::<lapin::Result<Vec<Delivery>>>()?;
-    try_join_all(lot.iter().map(|delivery| pass_one(delivery, outbox, dead_letters, settings))).await?;
+    let mut sent = Vec::with_capacity(lot.len());
+    for delivery in &lot {
+        sent.push(pass_one(delivery, outbox, dead_letters, settings).await?);
+    }
+    // The last first, as the worker does it: one awakening is enough for all.
+    for sent in sent.into_iter().rev() {
+        sent.confirmed().await?;
+    }
     Ok(lot.pop())
 }
 
-async fn pass_one(delivery: &Delivery, outbox: &Outbox, dead_letters: bool, settings: &Settings) -> Result<(), Error> {
+async fn pass_one(
+    delivery: &Delivery,
+    outbox: &Outbox,
+    dead_letters: bool,
+    settings: &Settings,
+) -> Result<Sent, Error> {
     let order = read(&delivery.data, settings)?;
     let (kind, verdict, dead) = if dead_letters {
         let short =
