@@ -20,6 +20,7 @@ use super::succession::Succession;
 use super::waiting::{Batch, BatchId, BatchLimits, Job, Overdue, Waiting};
 use super::{Error, Parts, leasing, overdue, standing};
 use crate::broker::{Consumer, Event};
+use crate::config;
 use crate::health::Phase;
 use crate::lease::Attempt;
 use crate::order::Sku;
@@ -27,6 +28,9 @@ use crate::telemetry::Span;
 
 /// Deliveries taken in at once before batches are formed.
 const INTAKE: usize = 1024;
+
+/// Orders wait, are decided, or are published and acknowledged: when all three are as busy, the prefetch is shared by them.
+const STAGES: usize = 3;
 
 /// The worker's loop.
 pub struct Dispatcher {
@@ -63,8 +67,10 @@ impl Dispatcher {
     pub fn new(parts: Parts, consumer: Consumer) -> Self {
         let context = Arc::new(Context::new(parts, consumer.control.clone()));
         let settings = &context.settings;
-        let limits = BatchLimits { max_orders: settings.batch.max_orders, max_lines: settings.batch.max_lines };
-        let pace = Pace::new(settings.batch.max_in_flight);
+        let config::Batch { max_orders, max_lines, max_in_flight } = settings.batch;
+        let enough = max_orders.min(usize::from(settings.broker.prefetch) / STAGES).max(1);
+        let limits = BatchLimits { max_orders, max_lines, enough };
+        let pace = Pace::new(max_in_flight);
         let (reporter, reports) = mpsc::unbounded_channel();
         Self {
             intake: Intake::new(settings, Arc::clone(&context.metrics)),

@@ -34,7 +34,7 @@ pub async fn settle(context: &Context, settled: Vec<Settled>) {
     if settled.is_empty() {
         return;
     }
-    let _arrival = context.outbound.set_out(settled.len());
+    let mut on_their_way = Some(context.outbound.set_out(settled.len()));
     reach(&context.holder, Point::BeforeSettle).await;
     let mut open: Vec<Open> = settled.into_iter().map(|settled| publishable(context, settled)).collect();
     let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
@@ -52,6 +52,8 @@ pub async fn settle(context: &Context, settled: Vec<Settled>) {
         }
         open = rest;
         let Some(error) = failure else { return };
+        // What cannot be published holds nobody up.
+        drop(on_their_way.take());
         let messages = open.len();
         if std::mem::take(&mut first) {
             warn!(%error, messages, "outcomes could not be published; nothing is acknowledged, trying again");

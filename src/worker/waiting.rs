@@ -28,8 +28,8 @@ use crate::fence::FenceToken;
 use crate::lease::Request;
 use crate::order::{Order, Sku};
 
-/// One in this many of the orders that a batch may hold: when so many are decided and not published yet, deciding more would
-/// only make them wait there.
+/// One in this many of the orders that are enough for a batch: when so many are decided and not published yet, deciding more
+/// would only make them wait there.
 const CONGESTED: usize = 2;
 
 /// An order in the worker's hands.
@@ -91,6 +91,8 @@ pub struct BatchLimits {
     pub max_orders: usize,
     /// Lines of all orders together; an order with more goes alone.
     pub max_lines: usize,
+    /// Waiting orders that are not worth collecting any further: as many as it may hold, or as can be expected.
+    pub enough: usize,
 }
 
 /// The waiting orders and their lanes.
@@ -170,12 +172,11 @@ impl Waiting {
     /// Whether another batch makes sense, while so many orders are decided and not published yet.
     #[must_use]
     pub fn crowd(&self, outbound: usize) -> Crowd {
-        let most = self.limits.max_orders;
-        let fill = |orders, lines| orders >= most || lines >= self.limits.max_lines;
+        let BatchLimits { max_orders, max_lines, enough } = self.limits;
         Crowd {
-            ready: fill(self.ready.len(), self.ready.lines()),
-            waiting: fill(self.jobs.len(), self.lines),
-            congested: outbound >= most.div_ceil(CONGESTED),
+            ready: self.ready.len() >= max_orders || self.ready.lines() >= max_lines,
+            waiting: self.jobs.len() >= enough || self.lines >= max_lines,
+            congested: outbound >= enough.div_ceil(CONGESTED),
         }
     }
 

@@ -53,3 +53,29 @@ async fn without_a_dead_letter_queue_nothing_is_acknowledged_and_a_stop_is_as_qu
     expect_recorded(&sandbox.sql().await, &verdicts).await;
     sandbox.audit().await;
 }
+
+/// Orders are collected while others wait to be published, but not behind one that cannot be.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_letter_that_cannot_be_published_holds_up_no_other_order() {
+    let mut sandbox = sandbox(Backend::Postgres).await;
+    sandbox.set("batch.max_orders", 2);
+    sandbox.stock("GONE-1", 0).await;
+    sandbox.stock("SHELF-1", 9).await;
+    let listener = sandbox.rabbit.listen().await;
+    let workers = sandbox.workers(1).await;
+    let order = |id: &str, sku: &str| format!(r#"{{"order_id":"{id}","sku":"{sku}","quantity":1}}"#);
+    sandbox.rabbit.send([order("A-1", "SHELF-1")]).await;
+    listener.wait_for(1, SOON).await;
+    sandbox.rabbit.delete(&[], &["dead.lost-race".to_owned()]).await.expect("deleted");
+    for (sent, (id, sku)) in (2..).zip([("A-2", "GONE-1"), ("A-3", "SHELF-1"), ("A-4", "SHELF-1")]) {
+        sandbox.rabbit.send([order(id, sku)]).await;
+        listener.wait_for(sent, SOON).await;
+    }
+    sandbox.run(&["topology"]).await.expect_code(0);
+    eventually("its dead letter comes after all", SOON, async || {
+        equal(sandbox.rabbit.count("dead.lost-race").await, 1)
+    })
+    .await;
+    sandbox.finish(workers).await;
+    sandbox.audit().await;
+}

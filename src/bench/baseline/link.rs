@@ -1,6 +1,7 @@
 //! A baseline's ends at the broker: a connection to consume on, one to publish on.
 
 use chrono::{SecondsFormat, Utc};
+use futures_util::future::try_join;
 use lapin::message::Delivery;
 use lapin::options::{
     BasicCancelOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions,
@@ -107,10 +108,11 @@ impl Outbox {
             .with_content_type("application/cloudevents+json".into())
             .with_delivery_mode(PERSISTENT)
             .with_message_id(event_id(order, 0, kind).to_string().into());
-        let event = self.send(&self.outcomes, kind, event, false, properties).await?;
-        let Some(dead) = dead else { return Ok(Sent { event, dead: None }) };
+        let event = self.send(&self.outcomes, kind, event, false, properties);
+        let Some(dead) = dead else { return Ok(Sent { event: event.await?, dead: None }) };
         let reason = dead_letter_reason(Reason::SoldOut);
-        let dead = self.send(&self.dead, reason, &dead.order.data, true, dead.properties(reason)).await?;
+        let dead = self.send(&self.dead, reason, &dead.order.data, true, dead.properties(reason));
+        let (event, dead) = try_join(event, dead).await?;
         Ok(Sent { event, dead: Some(dead) })
     }
 

@@ -6,6 +6,7 @@ use std::future::Future;
 use std::pin::pin;
 
 use chrono::Utc;
+use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt};
 use lapin::message::Delivery;
 use lapin::options::BasicAckOptions;
@@ -52,11 +53,8 @@ async fn pass(
     settings: &Settings,
 ) -> Result<Option<Delivery>, Error> {
     let mut lot = lot.into_iter().collect::<lapin::Result<Vec<Delivery>>>()?;
-    let mut sent = Vec::with_capacity(lot.len());
-    for delivery in &lot {
-        sent.push(pass_one(delivery, outbox, dead_letters, settings).await?);
-    }
-    // The last first, as the worker does it: one awakening is enough for all.
+    let sent = try_join_all(lot.iter().map(|delivery| pass_one(delivery, outbox, dead_letters, settings))).await?;
+    // The last first, as the worker does it: one awakening is enough for all confirms.
     for sent in sent.into_iter().rev() {
         sent.confirmed().await?;
     }

@@ -10,7 +10,7 @@ use crate::broker::Tag;
 use crate::lease::Attempt;
 use crate::order::{Limits, parse};
 
-const LIMITS: BatchLimits = BatchLimits { max_orders: 4, max_lines: 6 };
+const LIMITS: BatchLimits = BatchLimits { max_orders: 4, max_lines: 6, enough: 4 };
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The first batch of a test.
 const FIRST: BatchId = BatchId(0);
