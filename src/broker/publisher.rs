@@ -89,6 +89,8 @@ struct Batch<'a> {
     returned: Vec<BasicReturnMessage>,
     /// The channel has failed nobody yet.
     intact: bool,
+    /// Something was refused. A queue that has lost its leader may go on refusing on this channel, when others work.
+    refused: bool,
 }
 
 impl<'a> Batch<'a> {
@@ -98,7 +100,7 @@ impl<'a> Batch<'a> {
             .enumerate()
             .filter_map(|(index, message)| message.publish_id.as_deref().map(|id| (id, index)));
         let (results, mandatory) = (vec![None; messages.len()], mandatory.collect());
-        Self { messages, results, mandatory, returned: Vec::new(), intact: true }
+        Self { messages, results, mandatory, returned: Vec::new(), intact: true, refused: false }
     }
 
     /// Publishes all at once, then collects confirms. Also tells whether the channel can be used again.
@@ -123,8 +125,8 @@ impl<'a> Batch<'a> {
                 self.record(index, confirmation);
             }
         }
-        let intact = in_time && self.intact;
-        (self.finish(intact), intact)
+        let (complete, refused) = (in_time && self.intact, self.refused);
+        (self.finish(complete), complete && !refused)
     }
 
     fn record(&mut self, index: usize, confirmation: lapin::Result<Confirmation>) {
@@ -137,6 +139,7 @@ impl<'a> Batch<'a> {
             Err(fault) => Err(connection::classify("publishing", fault)),
         });
         self.intact &= confirmation.is_ok();
+        self.refused |= matches!(confirmation, Ok(Confirmation::Nack(_)));
         self.returned.extend(confirmation.ok().and_then(Confirmation::take_message));
     }
 
