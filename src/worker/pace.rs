@@ -35,7 +35,7 @@ struct InWork {
 pub struct Crowd {
     /// The orders that could start now fill it.
     pub ready: bool,
-    /// All orders would, whatever they wait for.
+    /// All orders, whatever they wait for, would be enough for it.
     pub waiting: bool,
     /// Many orders are decided and not published yet.
     pub congested: bool,

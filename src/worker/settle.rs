@@ -39,8 +39,6 @@ pub async fn settle(context: &Context, settled: Vec<Settled>) {
     let mut open: Vec<Open> = settled.into_iter().map(|settled| publishable(context, settled)).collect();
     let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
     let mut _unpublished;
-    // One line in the log, however long it takes.
-    let mut first = true;
     loop {
         let failure = publish(context, &mut open).await;
         let (done, rest): (Vec<Open>, Vec<Open>) = open.into_iter().partition(|open| open.messages.is_empty());
@@ -52,10 +50,9 @@ pub async fn settle(context: &Context, settled: Vec<Settled>) {
         }
         open = rest;
         let Some(error) = failure else { return };
-        // What cannot be published holds nobody up.
-        drop(on_their_way.take());
         let messages = open.len();
-        if std::mem::take(&mut first) {
+        // What cannot be published at once holds nobody up; and it is one line in the log, however long it takes.
+        if on_their_way.take().is_some() {
             warn!(%error, messages, "outcomes could not be published; nothing is acknowledged, trying again");
         } else {
             debug!(%error, messages, "outcomes could not be published");
